@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use k8s_values::GoDuration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -48,6 +49,11 @@ impl<'de> Deserialize<'de> for Time {
             (Err(error), None) => Err(serde::de::Error::custom(error)),
         }
     }
+}
+
+/// A duration in the notation of Go, such as `1h30m0s`.
+pub fn go_duration(duration: SignedDuration) -> GoDuration {
+    GoDuration::saturating_from_nanos(duration.as_nanos())
 }
 
 /// The last possible instant, for one of the last hours of the year 9999. API servers accept these, and anyone who

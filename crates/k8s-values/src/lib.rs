@@ -15,7 +15,9 @@
 // Arithmetic that can panic: `clippy.toml` names the types for which it is fine.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+pub mod duration;
 pub mod quantity;
 pub mod validation;
 
+pub use duration::GoDuration;
 pub use quantity::Quantity;

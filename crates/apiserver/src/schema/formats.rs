@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use jiff::civil::Date;
-use k8s_values::validation;
+use k8s_values::{GoDuration, validation};
 use regex::Regex;
 
 use super::Schema;
@@ -80,7 +80,6 @@ patterns! {
     RGB_COLOR = r"^rgb\((\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,){2}\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$";
     BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$";
     CLOCK = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$";
-    GO_DURATION = r"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
     WORD_DURATION = r"(?i)[0-9]+\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|week|wk)";
 }
 
@@ -166,7 +165,7 @@ fn is_date_time(text: &str) -> bool {
 }
 
 fn is_duration(text: &str) -> bool {
-    matches(&GO_DURATION, text) || matches(&WORD_DURATION, text)
+    text.parse::<GoDuration>().is_ok() || matches(&WORD_DURATION, text)
 }
 
 #[cfg(test)]

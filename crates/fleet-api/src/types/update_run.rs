@@ -1,5 +1,7 @@
 //! Staged update runs and their strategies.
 
+use jiff::SignedDuration;
+use k8s_values::GoDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -180,6 +182,14 @@ pub struct StageTask {
     pub wait_time: Option<String>,
 }
 
+impl StageTask {
+    /// The wait time; `None` if it is missing or not a duration. Signs are not accepted; the schema rejects them, too.
+    pub fn wait(&self) -> Option<SignedDuration> {
+        let text = self.wait_time.as_deref().filter(|text| !text.starts_with(['+', '-']))?;
+        text.parse::<GoDuration>().ok().map(|wait| SignedDuration::from_nanos(wait.as_nanos()))
+    }
+}
+
 /// How far one stage got.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -244,4 +254,17 @@ pub struct StageTaskStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_has_no_sign() {
+        let wait = |text: &str| StageTask { wait_time: Some(text.to_owned()), ..StageTask::default() }.wait();
+        assert_eq!(wait("1m30s"), Some(SignedDuration::from_secs(90)));
+        assert_eq!(["-5s", "+5s", "-0", "", "1", "1d", "99999999999999999999h"].map(wait), [None; 7]);
+        assert_eq!(StageTask::default().wait(), None);
+    }
 }

@@ -1,9 +1,8 @@
 //! Repairs update strategies: the same stages with valid tasks and selectors. Valid parts stay unchanged.
 
+use fleet_api::time::go_duration;
 use fleet_api::types::{StageConfig, StageTask, StageTaskType, UpdateStrategySpec};
 use serde_json::{Value, json};
-
-use crate::updaterun::duration;
 
 /// The operators of label selectors.
 const OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
@@ -55,7 +54,7 @@ fn fix_after_tasks(stage: &mut StageConfig, changes: &mut Vec<String>) {
 }
 
 fn has_time_to_wait(task: &StageTask) -> bool {
-    task.wait_time.as_deref().and_then(duration::parse).is_some_and(|wait| wait.is_positive())
+    task.wait().is_some_and(|wait| wait.is_positive())
 }
 
 /// The stages as JSON, with a placeholder for each invalid operator.
@@ -93,8 +92,8 @@ pub(super) fn normalised(spec: &UpdateStrategySpec) -> UpdateStrategySpec {
     for stage in &mut spec.stages {
         stage.max_concurrency.get_or_insert(1.into());
         for task in stage.before_stage_tasks.iter_mut().chain(&mut stage.after_stage_tasks) {
-            let wait = task.wait_time.as_deref().and_then(duration::parse);
-            task.wait_time = wait.map(duration::print).or(task.wait_time.take());
+            let wait = task.wait();
+            task.wait_time = wait.map(|wait| go_duration(wait).to_string()).or(task.wait_time.take());
         }
     }
     spec

@@ -12,14 +12,16 @@ use fleet_api::conditions::update_run::{
 use fleet_api::conditions::{ConditionStatus, decode, decode_ignoring_generation};
 use fleet_api::kinds::{Approval, Obj, Scope};
 use fleet_api::names::GatePosition;
-use fleet_api::types::{ApprovalRequestSpec, StageConfig, StageTaskStatus, StageTaskType, StageUpdatingStatus};
+use fleet_api::types::{
+    ApprovalRequestSpec, StageConfig, StageTask, StageTaskStatus, StageTaskType, StageUpdatingStatus,
+};
 use fleet_api::well_known::{label_values, labels};
 use jiff::{SignedDuration, Timestamp};
 
+use super::Write;
 use super::context::PlanContext;
 use super::observed::ApprovalFacts;
 use super::report::{Blocker, Cause};
-use super::{Write, duration};
 
 /// An approval request to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,8 +93,7 @@ pub(super) fn after(
 }
 
 fn wait_of(context: &PlanContext<'_>, config: &StageConfig, index: usize) -> Result<SignedDuration, RunFault> {
-    let given = config.after_stage_tasks.get(index).and_then(|task| task.wait_time.as_deref());
-    given.and_then(duration::parse).ok_or_else(|| RunFault::InvalidAfterStageTasks {
+    config.after_stage_tasks.get(index).and_then(StageTask::wait).ok_or_else(|| RunFault::InvalidAfterStageTasks {
         strategy: context.observed.run.key_of(&context.observed.run.spec.staged_update_strategy_name),
         stage: config.name.clone(),
         problem: AfterStageTasksProblem::WaitMissing { index },

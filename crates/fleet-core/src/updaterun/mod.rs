@@ -22,7 +22,6 @@
 mod binding;
 mod clusters;
 mod context;
-pub(crate) mod duration;
 mod execute;
 mod gates;
 mod initialize;

@@ -9,6 +9,7 @@ use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
 use fleet_api::conditions::run_fault::{
     AfterStageTasksProblem, BeforeStageTasksProblem, ClusterCountProblem, RunFault,
 };
+use fleet_api::time::go_duration;
 use fleet_api::types::{
     ApplyStrategy, BindingState, PlacementPolicy, PlacementType, RolloutStrategyType, StageConfig, StageTask,
     StageTaskType, UpdateStrategySpec,
@@ -17,7 +18,7 @@ use fleet_api::types::{
 use super::context::StepError;
 use super::observed::{BindingFacts, Observed, PolicySnapshotFacts};
 use super::report::Cause;
-use super::{duration, stages};
+use super::stages;
 
 /// The apply strategy of the placement, defaults filled in. A placement that is being deleted counts as gone.
 pub(super) fn apply_strategy(observed: &Observed<'_>) -> Result<ApplyStrategy, RunFault> {
@@ -182,7 +183,7 @@ fn check_after_stage(tasks: &[StageTask]) -> Result<(), AfterStageTasksProblem> 
         return Err(AfterStageTasksProblem::SameTypeTwice { task_type: one.type_.to_string() });
     }
     for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.type_ == StageTaskType::TimedWait) {
-        match task.wait_time.as_deref().and_then(duration::parse) {
+        match task.wait() {
             None => return Err(AfterStageTasksProblem::WaitMissing { index }),
             Some(wait) if !wait.is_positive() => return Err(AfterStageTasksProblem::WaitNotPositive { index }),
             Some(_) => {}
@@ -195,8 +196,8 @@ fn check_after_stage(tasks: &[StageTask]) -> Result<(), AfterStageTasksProblem> 
 pub(super) fn normalized(spec: &UpdateStrategySpec) -> UpdateStrategySpec {
     let mut copy = spec.clone();
     for task in tasks_mut(&mut copy) {
-        if let Some(wait) = task.wait_time.as_deref().and_then(duration::parse) {
-            task.wait_time = Some(duration::print(wait));
+        if let Some(wait) = task.wait() {
+            task.wait_time = Some(go_duration(wait).to_string());
         }
     }
     copy

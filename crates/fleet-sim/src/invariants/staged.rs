@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_values::GoDuration;
 use serde_json::Value;
 
 use super::Lag;
@@ -177,7 +178,7 @@ impl StagedRuns {
         let since = condition(stage, "Progressing").map(|one| text(&one["lastTransitionTime"]));
         let since: Option<Timestamp> = since.and_then(|text| text.parse().ok());
         let now = self.epoch.checked_add(at).and_then(|now| now.checked_add(self.lag.skew)).unwrap_or(Timestamp::MAX);
-        since.and_then(|since| since.checked_add(seconds(text(&task["waitTime"]))).ok()).is_some_and(|end| end <= now)
+        since.and_then(|since| since.checked_add(duration(text(&task["waitTime"]))).ok()).is_some_and(|end| end <= now)
     }
 
     /// Checks a write that gives a binding another snapshot.
@@ -294,15 +295,6 @@ fn concurrency(value: &Value, of: usize) -> usize {
 }
 
 /// `5s`, `1m0s`.
-fn seconds(text: &str) -> SignedDuration {
-    let units = [("h", 3600), ("m", 60), ("s", 1)];
-    let mut rest = text;
-    let mut sum = 0;
-    for (unit, worth) in units {
-        if let Some((number, after)) = rest.split_once(unit) {
-            sum += number.parse::<i64>().unwrap_or(0) * worth;
-            rest = after;
-        }
-    }
-    SignedDuration::from_secs(sum)
+fn duration(text: &str) -> SignedDuration {
+    SignedDuration::from_nanos(text.parse::<GoDuration>().unwrap_or_default().as_nanos())
 }

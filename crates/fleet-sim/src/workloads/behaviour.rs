@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use k8s_values::GoDuration;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -145,8 +146,7 @@ pub(super) fn time(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds)).filter(|time| *time <= LONGEST);
     }
-    let span: jiff::SignedDuration = text.parse().ok()?;
-    Duration::try_from(span).ok().filter(|time| *time <= LONGEST)
+    text.parse::<GoDuration>().ok()?.unsigned().filter(|time| *time <= LONGEST)
 }
 
 fn outcome(word: &str) -> Option<PodOutcome> {
@@ -228,6 +228,6 @@ mod tests {
         for (text, seconds) in [("90s", 90), ("1m30s", 90), ("2h", 7200), ("15", 15)] {
             assert_eq!(time(text), Some(Duration::from_secs(seconds)), "{text}");
         }
-        assert_eq!([time("-1s"), time("soon"), time(""), time("99999999h")], [None; 4]);
+        assert_eq!([time("-1s"), time("soon"), time(""), time("99999999h"), time("PT5S"), time("1 hour")], [None; 6]);
     }
 }

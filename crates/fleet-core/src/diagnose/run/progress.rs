@@ -4,6 +4,7 @@ use fleet_api::conditions::ConditionStatus;
 use fleet_api::conditions::update_run::{
     ClusterUpdateStarted, ClusterUpdateSucceeded, StageProgressing, UpdateRunProgressingReason, UpdateRunSucceeded,
 };
+use fleet_api::time::go_duration;
 use fleet_api::types::StageUpdatingStatus;
 use fleet_api::well_known::finalizers;
 use jiff::SignedDuration;
@@ -178,5 +179,5 @@ fn removed(run: &Run<'_>) -> usize {
 fn lasted(run: &Run<'_>, end: jiff::Timestamp) -> String {
     let begin = run.status.stages_status.iter().filter_map(|stage| stage.start_time).min();
     let duration = begin.map(|begin| SignedDuration::from_secs(end.duration_since(begin.instant()).as_secs().max(0)));
-    duration.map(|duration| format!(" after {}", crate::updaterun::duration::print(duration))).unwrap_or_default()
+    duration.map(|duration| format!(" after {}", go_duration(duration))).unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use fleet_api::conditions::update_run::{
 use fleet_api::conditions::{ConditionState, ConditionStatus, put};
 use fleet_api::kinds::Approval;
 use fleet_api::names::{ApprovalRequestName, GatePosition, RunName, StageName};
+use fleet_api::time::go_duration;
 use fleet_api::types::{StageTaskStatus, StageTaskType, StageUpdatingStatus, UpdateRunState};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -14,7 +15,6 @@ use serde_json::json;
 use super::super::finding::{Finding, ObjectRef, Step};
 use super::super::inputs::{ObservedObject, condition, is_true, quote};
 use super::Run;
-use crate::updaterun::duration;
 
 /// A task that is not completed.
 struct Pending<'r> {
@@ -129,12 +129,12 @@ fn wait_ends(run: &Run<'_>, stage: &StageUpdatingStatus) -> Option<Timestamp> {
     let since = condition::<StageProgressing>(&stage.conditions)?.last_transition_time.instant();
     let config = run.stages()?.stages.iter().find(|one| one.name == stage.stage_name)?;
     let wait = config.after_stage_tasks.iter().find(|task| task.type_ == StageTaskType::TimedWait)?;
-    since.checked_add(duration::parse(wait.wait_time.as_deref()?)?).ok()
+    since.checked_add(wait.wait()?).ok()
 }
 
 /// Whole seconds, as `1h2m3s`.
 fn in_words(duration: SignedDuration) -> String {
-    duration::print(SignedDuration::from_secs(duration.as_secs().max(0)))
+    go_duration(SignedDuration::from_secs(duration.as_secs().max(0))).to_string()
 }
 
 pub(super) fn not_approved(run: &Run<'_>) -> Option<Finding> {
