@@ -1,7 +1,8 @@
 //! Validation errors of one field, with Kubernetes' wording and machine-readable cause.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
+use k8s_values::go;
 use serde_json::{Value, json};
 
 /// Why a field was refused. The names are the `reason` of a `StatusCause`.
@@ -134,55 +135,9 @@ impl fmt::Display for FieldError {
 /// A value as Kubernetes prints it inside a message: strings quoted, scalars bare, null as `null`, the rest as JSON.
 pub fn printed(value: &Value) -> String {
     match value {
-        Value::String(text) => quoted(text),
-        other => go_json(other),
+        Value::String(text) => go::quoted(text),
+        other => go::json(other),
     }
-}
-
-/// JSON as Go writes it: `<`, `>` and `&` are escaped, lest a browser takes them for markup.
-pub fn go_json(value: &Value) -> String {
-    let plain = value.to_string();
-    if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        return plain;
-    }
-    let mut out = String::with_capacity(plain.len());
-    for c in plain.chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escape(&mut out, "u", 4, c),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-/// A character as `\x07` or `\u2028`.
-fn escape(out: &mut String, letter: &str, digits: usize, character: char) {
-    // Writing to a text cannot fail.
-    let _ = write!(out, "\\{letter}{:0digits$x}", u32::from(character));
-}
-
-/// A text in quotes as Go's `%q` has it.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            c if c.is_ascii_control() => escape(&mut out, "x", 2, c),
-            c if c.is_control() => escape(&mut out, "u", 4, c),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

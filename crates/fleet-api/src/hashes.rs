@@ -1,10 +1,10 @@
 //! Every hash that is stored in an object: lower-case hex SHA-256 of Go's JSON, byte-compatible with the Go agents.
 
+use k8s_values::go;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::go_json;
 use crate::types::{
     Base64, ClusterResourceOverrideSpec, EmbeddedObject, EnvelopeType, NamespacedName, OverridePolicy, PlacementPolicy,
     ResourceOverrideSpec,
@@ -12,7 +12,7 @@ use crate::types::{
 
 /// Lower-case hex SHA-256 of a value's Go JSON.
 fn hash(value: &impl Serialize) -> String {
-    hex(&Sha256::digest(go_json::to_vec(value)))
+    hex(&Sha256::digest(go::json_bytes(value)))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -7,7 +7,6 @@
 pub mod admission;
 pub mod bits;
 pub mod conditions;
-pub mod go_json;
 pub mod hashes;
 pub mod kinds;
 pub mod names;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use k8s_values::validation;
 
+use k8s_values::go::quoted;
+
 use crate::admission::findings::Findings;
-use crate::admission::go_print::quoted;
 use crate::types::{LabelSelector, LabelSelectorRequirement};
 
 /// A valid label selector.

@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub mod duration;
+pub mod go;
 pub mod quantity;
 pub mod validation;
 

@@ -3,9 +3,8 @@
 //! The object has gone through a map, so its fields are sorted; metadata that the patch did not change keeps the order of
 //! the Go structs.
 
+use k8s_values::go;
 use serde_json::{Map, Value};
-
-use crate::field::go_json;
 
 const METADATA: &[&str] = &[
     "name",
@@ -30,10 +29,10 @@ const MANAGED_FIELDS: &[&str] =
 
 /// The object as text. `patched`: the patch has something for the metadata, which is then sorted too.
 pub(super) fn object_text(object: &Value, patched: bool) -> String {
-    let Some(fields) = object.as_object() else { return go_json(object) };
+    let Some(fields) = object.as_object() else { return go::json(object) };
     let print = |(name, value): (&String, &Value)| match value {
         Value::Object(metadata) if name == "metadata" && !patched => member(name, &metadata_text(metadata)),
-        other => member(name, &go_json(other)),
+        other => member(name, &go::json(other)),
     };
     format!("{{{}}}", fields.iter().map(print).collect::<Vec<_>>().join(","))
 }
@@ -42,12 +41,12 @@ fn metadata_text(metadata: &Map<String, Value>) -> String {
     ordered(metadata, METADATA, |name, value| match value.as_array() {
         Some(entries) if name == "managedFields" => {
             let print = |entry: &Value| match entry.as_object() {
-                Some(entry) => ordered(entry, MANAGED_FIELDS, |_, value| go_json(value)),
-                None => go_json(entry),
+                Some(entry) => ordered(entry, MANAGED_FIELDS, |_, value| go::json(value)),
+                None => go::json(entry),
             };
             format!("[{}]", entries.iter().map(print).collect::<Vec<_>>().join(","))
         }
-        _ => go_json(value),
+        _ => go::json(value),
     })
 }
 
@@ -57,7 +56,7 @@ fn ordered(fields: &Map<String, Value>, order: &[&str], print: impl Fn(&str, &Va
 }
 
 fn member(name: &str, text: &str) -> String {
-    format!("{}:{text}", go_json(&Value::from(name)))
+    format!("{}:{text}", go::json(&Value::from(name)))
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use k8s_values::go;
 use serde_json::{Value, json};
 
 use super::admission::{Attributes, Operation, Phase};
@@ -12,7 +13,6 @@ use super::shape::{self, Writer};
 use super::{meta, scale};
 use crate::builtin;
 use crate::error::{ApiError, Reason};
-use crate::field::quoted;
 use crate::registry::{Handling, NameRule, PrepareContext, StorageKey};
 use crate::store::{Action, Change, Encoded, Entry, Expect, Guard, Index, MAX_DEPTH, StoreError};
 
@@ -384,7 +384,10 @@ fn check_preconditions(call: &Call<'_>, update: &Update<'_>, new: &Value, entry:
     }
     let version = meta::text(new, "resourceVersion");
     if !version.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(ApiError::unclassified(format!("strconv.ParseUint: parsing {}: invalid syntax", quoted(version))));
+        return Err(ApiError::unclassified(format!(
+            "strconv.ParseUint: parsing {}: invalid syntax",
+            go::quoted(version)
+        )));
     }
     if version.is_empty() || version == "0" {
         if update.is_put && !call.served.info.behaviour.unconditional_update {

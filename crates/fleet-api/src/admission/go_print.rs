@@ -94,34 +94,6 @@ pub fn list<S: AsRef<str>>(texts: &[S]) -> String {
     format!("[{}]", texts.join(" "))
 }
 
-/// A text in quotes with Go's escapes.
-pub fn quoted(text: &str) -> String {
-    let escaped: String = text.chars().map(escaped).collect();
-    format!("\"{escaped}\"")
-}
-
-fn escaped(c: char) -> String {
-    match c {
-        '"' | '\\' => format!("\\{c}"),
-        '\u{7}' => "\\a".to_owned(),
-        '\u{8}' => "\\b".to_owned(),
-        '\u{c}' => "\\f".to_owned(),
-        '\n' => "\\n".to_owned(),
-        '\r' => "\\r".to_owned(),
-        '\t' => "\\t".to_owned(),
-        '\u{b}' => "\\v".to_owned(),
-        '\u{0}'..='\u{1f}' | '\u{7f}' => format!("\\x{:02x}", u32::from(c)),
-        _ if is_printable(c) => c.to_string(),
-        '\u{10000}'.. => format!("\\U{:08x}", u32::from(c)),
-        _ => format!("\\u{:04x}", u32::from(c)),
-    }
-}
-
-/// Rust and Go differ only in combining marks, which Rust escapes.
-fn is_printable(c: char) -> bool {
-    c.is_alphanumeric() || !c.escape_debug().to_string().starts_with("\\u")
-}
-
 #[cfg(test)]
 #[allow(clippy::needless_pass_by_value, reason = "tables read better without a reference before every literal")]
 mod tests {
@@ -226,10 +198,5 @@ mod tests {
         assert_eq!(group_version_kind(&GroupVersionKind::gvk("apps", "v1", "Deployment")), "apps/v1, Kind=Deployment");
         assert_eq!(group_version_kind(&GroupVersionKind::gvk("", "v1", "Pod")), "/v1, Kind=Pod");
         assert_eq!(list(&["a", "b"]), "[a b]");
-    }
-
-    #[test]
-    fn quotes_are_escaped_as_in_go() {
-        assert_eq!(quoted("a\"b\\\n\t\u{1}é\u{2028}\u{7f}"), r#""a\"b\\\n\t\x01é\u2028\x7f""#);
     }
 }

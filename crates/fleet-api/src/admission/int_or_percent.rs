@@ -1,6 +1,7 @@
 //! Numbers that may be given as a percentage, with Go's error texts.
 
-use super::go_print::quoted;
+use k8s_values::go::quoted;
+
 use crate::types::{IntOrString, Rounding};
 
 /// Why a value is neither a number nor a percentage.

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_values::validation;
-
-use super::go_print;
+use k8s_values::{Quantity, go, validation};
 
 use super::findings::Findings;
+use super::go_print;
 use crate::types::{PropertySelector, PropertySelectorRequirement, PropertySorter};
-use k8s_values::Quantity;
 
 /// Properties with this prefix are amounts of a resource, as in `resources.kubernetes-fleet.io/total-cpu`.
 pub const RESOURCE_PREFIX: &str = "resources.kubernetes-fleet.io/";
@@ -118,7 +116,7 @@ impl Requirement {
         };
         let value = text
             .parse()
-            .map_err(|error| format!("value {} is not a valid resource.Quantity: {error}", go_print::quoted(text)))?;
+            .map_err(|error| format!("value {} is not a valid resource.Quantity: {error}", go::quoted(text)))?;
         Ok(Self { operator, value })
     }
 }

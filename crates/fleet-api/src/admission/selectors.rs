@@ -1,5 +1,6 @@
 //! Checks the resource selectors of a placement: whether they are valid and fit its scope.
 
+use k8s_values::go;
 use kube::core::GroupVersionKind;
 
 use super::findings::Findings;
@@ -71,14 +72,10 @@ fn wrong_scope(what: &str, kind: &GroupVersionKind) -> String {
 fn no_match(kind: &GroupVersionKind) -> String {
     let version = match (kind.group.as_str(), kind.version.as_str()) {
         (group, "") => {
-            return format!(
-                "no matches for kind {} in group {}",
-                go_print::quoted(&kind.kind),
-                go_print::quoted(group)
-            );
+            return format!("no matches for kind {} in group {}", go::quoted(&kind.kind), go::quoted(group));
         }
         ("", version) => version.to_owned(),
         (group, version) => format!("{group}/{version}"),
     };
-    format!("no matches for kind {} in version {}", go_print::quoted(&kind.kind), go_print::quoted(&version))
+    format!("no matches for kind {} in version {}", go::quoted(&kind.kind), go::quoted(&version))
 }

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use crate::admission::go_print::quoted;
+use k8s_values::go;
 
 macro_rules! abort {
     () => {
@@ -319,7 +319,7 @@ impl ClusterCountProblem {
     /// For a text that is not a number, or for a negative number, which is printed with Go's text for "no error".
     pub fn not_a_count(value: &str, problem: Option<SortingLabelProblem>) -> Self {
         let error = match problem {
-            Some(problem) => format!("strconv.Atoi: parsing {}: {problem}", quoted(value)),
+            Some(problem) => format!("strconv.Atoi: parsing {}: {problem}", go::quoted(value)),
             None => "%!w(<nil>)".to_owned(),
         };
         Self::NotACount { value: value.to_owned(), error }

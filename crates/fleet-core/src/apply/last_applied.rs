@@ -2,8 +2,8 @@
 //!
 //! Never causes a deletion by itself: a missing or unreadable annotation counts as empty.
 
-use fleet_api::go_json;
 use fleet_api::well_known::{annotations, limits};
+use k8s_values::go;
 use serde_json::{Map, Value};
 
 /// Whether the annotation fits.
@@ -20,7 +20,7 @@ pub fn store(desired: &mut Value) -> LastApplied {
     if let Some(Value::Object(texts)) = desired.pointer_mut("/metadata/annotations") {
         texts.remove(annotations::LAST_APPLIED);
     }
-    let mut text = go_json::to_vec(desired);
+    let mut text = go::json_bytes(desired);
     text.push(b'\n');
     let fits = annotations_bytes(desired) + annotations::LAST_APPLIED.len() + text.len() <= limits::ANNOTATIONS_BYTES;
     let text = if fits { String::from_utf8(text).unwrap_or_default() } else { String::new() };

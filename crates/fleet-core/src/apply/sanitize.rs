@@ -73,7 +73,7 @@ mod tests {
     use crate::apply::last_applied::LastApplied;
     use crate::apply::{adversarial, last_applied, manifest_hash};
     use expect_test::{Expect, expect};
-    use fleet_api::go_json;
+    use k8s_values::go;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -152,7 +152,7 @@ mod tests {
             let before = desired.clone();
             prop_assert_eq!(last_applied::store(&mut desired), LastApplied::Stored);
             // Texts have no 1.0, only 1.
-            prop_assert_eq!(go_json::to_vec(&last_applied::of_live(&desired)), go_json::to_vec(&before));
+            prop_assert_eq!(go::json_bytes(&last_applied::of_live(&desired)), go::json_bytes(&before));
         }
     }
 }

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::go_json;
 use fleet_api::hashes::resource_hash;
 use fleet_api::kinds::PLACEMENT_GROUP;
 use fleet_api::types::{EmbeddedObject, ResourceIdentifier};
 use fleet_api::well_known::limits::RESOURCE_SNAPSHOT_BYTES;
+use k8s_values::go;
 use serde_json::{Map, Value, json};
 
 use super::inventory::{GroupVersion, Kind, Selected};
@@ -92,7 +92,7 @@ pub(super) fn split(resources: &[EmbeddedObject], limit: usize) -> Vec<&[Embedde
 
 /// The counted size of a resource: its JSON and a line break.
 pub(super) fn stored_bytes(resource: &EmbeddedObject) -> usize {
-    go_json::to_vec(resource).len() + 1
+    go::json_bytes(resource).len() + 1
 }
 
 fn is_envelope(kind: &Kind) -> bool {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::go_json;
 use fleet_api::names::{Index, PlacementKey, SnapshotPart, WorkName};
 use fleet_api::types::{EmbeddedObject, EnvelopeType};
+use k8s_values::go;
 use k8s_values::validation;
 use serde_json::Value;
 
@@ -178,7 +178,7 @@ fn open<'a>(envelope: &Envelope<'a>) -> Result<Vec<Resource<'a>>, EnvelopeError>
         if let Some(error) = misplaced(envelope, key, &object) {
             return Err(error);
         }
-        entries.push((go_json::to_vec(value), object));
+        entries.push((go::json_bytes(value), object));
     }
     entries.sort_by(|one, another| another.0.cmp(&one.0));
     Ok(entries.into_iter().map(|(_, object)| Resource::Unwrapped(object)).collect())

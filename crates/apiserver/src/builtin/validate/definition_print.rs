@@ -3,6 +3,7 @@
 //! It prints its Go structs: every field by its Go name, in their order, including empty ones. Fields that all versions
 //! share are stored elsewhere in these structs and print as null.
 
+use k8s_values::go::json;
 use serde_json::Value;
 
 use crate::builtin::values::at;
@@ -179,8 +180,4 @@ fn items(list: &Value, print: impl Fn(&Value) -> String) -> String {
 fn object<'n>(fields: impl IntoIterator<Item = (&'n str, String)>) -> String {
     let fields = fields.into_iter().map(|(name, text)| format!("{}:{text}", json(&Value::from(name))));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-}
-
-fn json(value: &Value) -> String {
-    crate::field::go_json(value)
 }

@@ -1,8 +1,8 @@
 //! The content, order and portions of snapshots.
 
 use expect_test::{Expect, expect};
-use fleet_api::go_json;
 use fleet_api::well_known::limits::RESOURCE_SNAPSHOT_BYTES;
+use k8s_values::go;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -227,7 +227,7 @@ fn selected_content(sizes: &[usize]) -> SelectedContent {
 
 /// Size of a ConfigMap of the fixture without its value.
 fn overhead() -> usize {
-    go_json::to_vec(&selected_content(&[0]).resources.unwrap()[0]).len()
+    go::json_bytes(&selected_content(&[0]).resources.unwrap()[0]).len()
 }
 
 #[test]
