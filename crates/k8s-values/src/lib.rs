@@ -17,8 +17,10 @@
 
 pub mod duration;
 pub mod go;
+pub mod int_or_string;
 pub mod quantity;
 pub mod validation;
 
 pub use duration::GoDuration;
+pub use int_or_string::IntOrString;
 pub use quantity::Quantity;

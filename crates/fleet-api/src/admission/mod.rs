@@ -9,7 +9,6 @@ pub mod eviction;
 pub mod findings;
 pub mod go_print;
 pub mod guard_rail;
-pub mod int_or_percent;
 pub mod lookups;
 pub mod member_cluster;
 mod messages;

@@ -1,7 +1,6 @@
 //! Checks the rollout strategy of a placement.
 
 use super::findings::Findings;
-use super::int_or_percent::scaled;
 use crate::types::{
     ApplyStrategyType, IntOrString, RollingUpdateConfig, RolloutStrategy, RolloutStrategyType, Rounding,
 };
@@ -10,7 +9,7 @@ use crate::types::{
 pub(super) const PREFIX: &str = "the rollout Strategy field  is invalid";
 
 /// Size of the fleet for which percentages are tried; any would do, since only their sign matters.
-const TRIAL_CLUSTERS: u32 = 10;
+const TRIAL_CLUSTERS: usize = 10;
 
 pub(super) fn check(strategy: &RolloutStrategy) -> Findings {
     let mut findings = Findings::none();
@@ -41,7 +40,7 @@ fn check_rolling_update(config: &RollingUpdateConfig) -> Findings {
 
 fn check_share(field: &str, share: Option<&IntOrString>) -> Findings {
     let Some(share) = share else { return Findings::none() };
-    match scaled(share, TRIAL_CLUSTERS, Rounding::Up) {
+    match share.scaled(TRIAL_CLUSTERS, Rounding::Up) {
         Err(error) => Findings::one(format!("{field} `{share}` is invalid: {error}")),
         Ok(clusters) if clusters < 0 => {
             Findings::one(format!("{field} must be greater than or equal to 0, got `{share}`"))

@@ -11,7 +11,6 @@ mod embedded;
 mod envelope;
 mod eviction;
 mod findings;
-mod int_or_string;
 mod labels;
 mod member;
 mod overrides;
@@ -30,7 +29,6 @@ pub use embedded::*;
 pub use envelope::*;
 pub use eviction::*;
 pub use findings::*;
-pub use int_or_string::*;
 pub use labels::*;
 pub use member::*;
 pub use overrides::*;
@@ -41,6 +39,8 @@ pub use snapshot::*;
 pub use strategy::*;
 pub use update_run::*;
 pub use work::*;
+
+pub use k8s_values::int_or_string::{IntOrString, PercentError, Rounding};
 
 use serde::{Deserialize, Deserializer};
 

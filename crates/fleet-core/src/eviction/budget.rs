@@ -32,7 +32,7 @@ pub(super) fn allows_one_more(
     Counts { available, total }: Counts,
 ) -> bool {
     let scaled = |limit: &IntOrString| {
-        limit.of(placement.desired(), Rounding::Up).and_then(|number| usize::try_from(number).ok())
+        limit.scaled(placement.desired(), Rounding::Up).ok().and_then(|number| usize::try_from(number).ok())
     };
     match (&budget.max_unavailable, &budget.min_available) {
         (Some(most), _) => scaled(most).is_some_and(|most| total.saturating_sub(available) < most),

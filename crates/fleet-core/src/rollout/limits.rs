@@ -104,7 +104,7 @@ fn share(field: &'static str, given: Option<&IntOrString>, default: &str, target
     let number = match value {
         // The schema also accepts a plain number as text.
         IntOrString::String(text) if !text.ends_with('%') => text.parse().ok(),
-        _ => value.of(target, Rounding::Up),
+        _ => value.scaled(target, Rounding::Up).ok(),
     };
     match number {
         Some(number) => Ok(usize::try_from(number).unwrap_or_default()),

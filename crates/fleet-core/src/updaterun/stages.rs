@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::num::IntErrorKind;
 
-use fleet_api::admission::int_or_percent::{PercentError, scaled};
 use fleet_api::conditions::run_fault::{RunFault, SortingLabelProblem, UnplacedClusters};
 use fleet_api::names::{ApprovalRequestName, GatePosition, RunName, StageName};
 use fleet_api::selector::Selector;
 use fleet_api::types::{
-    ClusterUpdatingStatus, IntOrString, Rounding, StageConfig, StageTask, StageTaskStatus, StageTaskType,
+    ClusterUpdatingStatus, IntOrString, PercentError, Rounding, StageConfig, StageTask, StageTaskStatus, StageTaskType,
     StageUpdatingStatus, UpdateStrategySpec,
 };
 use fleet_api::well_known::DELETE_STAGE;
@@ -114,9 +113,8 @@ fn cluster_entry(cluster: &str) -> ClusterUpdatingStatus {
 /// allowed.
 pub(super) fn concurrency(stage: &StageConfig, clusters: usize) -> Result<usize, RunFault> {
     let given = stage.max_concurrency.as_ref().unwrap_or(&IntOrString::Int(1));
-    let whole = u32::try_from(clusters).unwrap_or(u32::MAX);
     let invalid = |error: PercentError| RunFault::InvalidConcurrency { error: error.to_string() };
-    let share = scaled(given, whole, Rounding::Down).map_err(invalid)?;
+    let share = given.scaled(clusters, Rounding::Down).map_err(invalid)?;
     Ok(usize::try_from(share).unwrap_or(0).max(1))
 }
 

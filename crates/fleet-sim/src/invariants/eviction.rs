@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use fleet_api::well_known::annotations;
+use k8s_values::int_or_string::{IntOrString, Rounding};
 use serde_json::Value;
 
 use super::rollout::Rollouts;
@@ -62,9 +63,5 @@ fn counts_as_failed(binding: &Value) -> bool {
 }
 
 fn scaled(value: &Value, of: usize) -> Option<usize> {
-    if let Some(number) = value.as_u64() {
-        return usize::try_from(number).ok();
-    }
-    let percent: usize = value.as_str()?.strip_suffix('%')?.parse().ok()?;
-    Some((percent * of).div_ceil(100))
+    usize::try_from(IntOrString::of_value(value)?.scaled(of, Rounding::Up).ok()?).ok()
 }

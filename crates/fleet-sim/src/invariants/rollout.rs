@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fleet_api::types::RollingUpdateConfig;
 use jiff::{SignedDuration, Timestamp};
+use k8s_values::int_or_string::{IntOrString, Rounding};
 use serde_json::Value;
 
 use super::Lag;
@@ -199,14 +200,12 @@ fn limits<'a>(spec: &Value, bindings: impl Iterator<Item = &'a Value>) -> Limits
 
 /// A number or a percentage, rounded up.
 fn share(value: &Value, default: &str, of: usize) -> usize {
-    if let Some(number) = value.as_u64() {
-        return usize::try_from(number).unwrap_or(usize::MAX);
-    }
-    let given = value.as_str().unwrap_or(default);
-    match given.strip_suffix('%').map(str::parse::<usize>) {
-        Some(percent) => (percent.unwrap_or_default() * of).div_ceil(100),
-        None => given.parse().unwrap_or_default(),
-    }
+    let given = IntOrString::of_value(value).unwrap_or_else(|| default.into());
+    let number = match &given {
+        IntOrString::String(text) if !text.ends_with('%') => text.parse().ok(),
+        _ => given.scaled(of, Rounding::Up).ok(),
+    };
+    number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
 }
 
 fn unavailable_period(placement: &Value) -> SignedDuration {

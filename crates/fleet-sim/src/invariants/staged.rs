@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_values::GoDuration;
+use k8s_values::int_or_string::{IntOrString, Rounding};
 use serde_json::Value;
 
 use super::Lag;
@@ -286,12 +287,8 @@ fn is_terminal(status: &Value) -> bool {
 
 /// Percentages are rounded down; the minimum is one cluster.
 fn concurrency(value: &Value, of: usize) -> usize {
-    let percent = |text: &str| text.strip_suffix('%').and_then(|text| text.parse::<usize>().ok());
-    let number = match value.as_u64() {
-        Some(number) => usize::try_from(number).unwrap_or(usize::MAX),
-        None => value.as_str().and_then(percent).map_or(1, |percent| percent * of / 100),
-    };
-    number.max(1)
+    let number = IntOrString::of_value(value).and_then(|given| given.scaled(of, Rounding::Down).ok());
+    number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default().max(1)
 }
 
 /// `5s`, `1m0s`.

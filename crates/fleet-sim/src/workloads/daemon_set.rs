@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_values::int_or_string::Rounding;
 use serde_json::{Value, json};
 
 use super::cluster::View;
@@ -71,7 +72,8 @@ fn update(set: &Value, desired: usize, present: &[&Value], outdated: &[&Value], 
         return;
     }
     let desired = i64::try_from(desired).unwrap_or(i64::MAX);
-    let bound = share(&set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"], desired, true).unwrap_or(1);
+    let bound =
+        share(&set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"], desired, Rounding::Up).unwrap_or(1);
     let ready = i64::try_from(present.iter().filter(|pod| pods::is_ready(pod)).count()).unwrap_or(i64::MAX);
     let mut room = bound.max(1) - (desired - ready);
     for pod in outdated {

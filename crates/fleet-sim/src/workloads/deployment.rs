@@ -2,6 +2,7 @@
 //! status.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_values::int_or_string::Rounding;
 use serde_json::{Value, json};
 
 use super::cluster::View;
@@ -120,8 +121,8 @@ fn growth(deployment: &Value, sets: &Sets, present: i64) -> i64 {
 /// `maxSurge` and `maxUnavailable` in pods.
 fn bounds(deployment: &Value) -> (i64, i64) {
     let (replicas, rolling) = (wanted(deployment), &deployment["spec"]["strategy"]["rollingUpdate"]);
-    let surge = share(&rolling["maxSurge"], replicas, true).unwrap_or_default();
-    let unavailable = share(&rolling["maxUnavailable"], replicas, false).unwrap_or_default().min(replicas);
+    let surge = share(&rolling["maxSurge"], replicas, Rounding::Up).unwrap_or_default();
+    let unavailable = share(&rolling["maxUnavailable"], replicas, Rounding::Down).unwrap_or_default().min(replicas);
     // With both 0 the update could not make progress.
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }

@@ -1,5 +1,6 @@
 //! The status of PodDisruptionBudgets. The eviction API enforces them, not this file.
 
+use k8s_values::int_or_string::Rounding;
 use serde_json::{Value, json};
 
 use super::cluster::View;
@@ -22,8 +23,8 @@ pub(super) fn plan(view: &View, budget: &Value) -> Plan {
     let expected = size(selected.len());
     let healthy = size(selected.iter().filter(|pod| pods::is_ready(pod)).count());
     let desired = match (budget["spec"].get("minAvailable"), budget["spec"].get("maxUnavailable")) {
-        (Some(least), _) => share(least, expected, true).unwrap_or(expected),
-        (None, Some(most)) => expected - share(most, expected, true).unwrap_or_default().min(expected),
+        (Some(least), _) => share(least, expected, Rounding::Up).unwrap_or(expected),
+        (None, Some(most)) => expected - share(most, expected, Rounding::Up).unwrap_or_default().min(expected),
         (None, None) => expected,
     };
     let allowed = if expected == 0 { 0 } else { (healthy - desired).max(0) };

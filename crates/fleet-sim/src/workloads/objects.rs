@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::{Timestamp, TimestampArithmetic};
+use k8s_values::int_or_string::{IntOrString, Rounding};
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
@@ -127,17 +128,8 @@ pub(super) fn with_conditions(object: &Value, changes: &[Condition], now: Timest
 }
 
 /// A number or a percentage of a total, as in `maxSurge`.
-pub(super) fn share(value: &Value, total: i64, round_up: bool) -> Option<i64> {
-    if let Some(number) = value.as_i64() {
-        return Some(number);
-    }
-    let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
-    let hundredths = total.checked_mul(percent)?;
-    Some(if round_up {
-        hundredths.div_euclid(100) + i64::from(hundredths.rem_euclid(100) > 0)
-    } else {
-        hundredths / 100
-    })
+pub(super) fn share(value: &Value, total: i64, rounding: Rounding) -> Option<i64> {
+    IntOrString::of_value(value)?.scaled(usize::try_from(total).unwrap_or_default(), rounding).ok()
 }
 
 /// Whether a label selector selects these labels. An empty selector selects everything, an absent one nothing.
@@ -167,10 +159,13 @@ mod tests {
 
     #[test]
     fn percentages_are_rounded_up_or_down() {
-        assert_eq!(share(&json!(2), 10, true), Some(2));
-        assert_eq!([share(&json!("25%"), 10, true), share(&json!("25%"), 10, false)], [Some(3), Some(2)]);
-        assert_eq!(share(&json!("all"), 10, true), None);
-        assert_eq!(share(&Value::Null, 10, true), None);
+        assert_eq!(share(&json!(2), 10, Rounding::Up), Some(2));
+        assert_eq!(
+            [share(&json!("25%"), 10, Rounding::Up), share(&json!("25%"), 10, Rounding::Down)],
+            [Some(3), Some(2)]
+        );
+        assert_eq!(share(&json!("all"), 10, Rounding::Up), None);
+        assert_eq!(share(&Value::Null, 10, Rounding::Up), None);
     }
 
     #[test]

@@ -135,7 +135,7 @@ fn with_more_room(inputs: &Inputs, finding: Finding, held: usize, unavailable: u
     let missing = wanted.saturating_sub(inputs.bindings.len());
     let default = RollingUpdateConfig::DEFAULT_MAX_UNAVAILABLE.into();
     let now = rolling_update(inputs).and_then(|config| config.max_unavailable.clone()).unwrap_or(default);
-    let now = usize::try_from(now.of(wanted, Rounding::Up).unwrap_or(1)).unwrap_or(1);
+    let now = usize::try_from(now.scaled(wanted, Rounding::Up).unwrap_or(1)).unwrap_or(1);
     let enough = (missing + unavailable + 1).max(now + 1).min(wanted.max(1));
     let patch = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": enough}}}});
     let step =

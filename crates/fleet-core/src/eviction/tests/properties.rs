@@ -40,7 +40,7 @@ fn keeps_budget(fixture: &EvictionFixture) -> bool {
     let total = i64::try_from(bindings.len()).unwrap();
     let policy = fixture.placed.placement.spec.policy.as_ref();
     let desired = policy.and_then(|policy| policy.number_of_clusters).unwrap_or_default();
-    let scaled = |limit: &IntOrString| limit.of(usize::try_from(desired).unwrap(), Rounding::Up).unwrap();
+    let scaled = |limit: &IntOrString| limit.scaled(usize::try_from(desired).unwrap(), Rounding::Up).unwrap();
     let most = budget.max_unavailable.as_ref().is_none_or(|most| total - available <= scaled(most));
     most && budget.min_available.as_ref().is_none_or(|least| available >= scaled(least))
 }
