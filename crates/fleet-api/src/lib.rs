@@ -11,7 +11,6 @@ pub mod hashes;
 pub mod kinds;
 pub mod names;
 pub mod safe_text;
-pub mod selector;
 pub mod time;
 pub mod types;
 pub mod wake;

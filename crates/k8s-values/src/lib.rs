@@ -19,8 +19,21 @@ pub mod duration;
 pub mod go;
 pub mod int_or_string;
 pub mod quantity;
+pub mod selector;
 pub mod validation;
 
 pub use duration::GoDuration;
 pub use int_or_string::IntOrString;
 pub use quantity::Quantity;
+pub use selector::{FieldSelector, LabelSelector, LabelSelectorRequirement, Selector};
+
+use serde::{Deserialize, Deserializer};
+
+/// Reads an explicit null as the default value: other clients write `conditions: null` for "none".
+pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}

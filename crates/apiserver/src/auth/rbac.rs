@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use k8s_values::Selector;
 use serde_json::Value;
 
 use super::rule::{Attributes, PolicyRule};
@@ -141,7 +142,7 @@ impl Bindings {
 #[derive(Debug)]
 struct ClusterRole {
     labels: BTreeMap<String, String>,
-    selectors: Option<Vec<Value>>,
+    selectors: Option<Vec<Selector>>,
     rules: Arc<[PolicyRule]>,
 }
 
@@ -303,7 +304,9 @@ pub fn aggregated_rules<'a>(role: &Value, roles: impl IntoIterator<Item = &'a Va
     let mut known = HashSet::new();
     for candidate in roles {
         let labels = labels_of(candidate);
-        if text(candidate, "/metadata/name") == own_name || !selectors.iter().any(|s| selector_matches(s, &labels)) {
+        if text(candidate, "/metadata/name") == own_name
+            || !selectors.iter().any(|selector| selector.matches_by(|key| labels.get(key).copied()))
+        {
             continue;
         }
         for rule in rules_of(candidate).iter() {
@@ -404,7 +407,7 @@ impl Index {
         let mut matching: Vec<&String> = self
             .cluster_roles
             .iter()
-            .filter(|(_, other)| selectors.iter().any(|selector| selector_matches(selector, &other.labels)))
+            .filter(|(_, other)| selectors.iter().any(|selector| selector.matches(&other.labels)))
             .map(|(other, _)| other)
             .collect();
         matching.sort();
@@ -427,39 +430,16 @@ pub fn rules_of(object: &Value) -> Arc<[PolicyRule]> {
     rules.iter().map(PolicyRule::from_value).collect()
 }
 
-fn selectors_of(object: &Value) -> Option<Vec<Value>> {
+/// The selectors of an aggregating role; an invalid one matches nothing.
+fn selectors_of(object: &Value) -> Option<Vec<Selector>> {
     let rule = object.get("aggregationRule").filter(|rule| !rule.is_null())?;
-    Some(rule.get("clusterRoleSelectors").and_then(Value::as_array).cloned().unwrap_or_default())
+    let selectors = rule.get("clusterRoleSelectors").and_then(Value::as_array).into_iter().flatten();
+    Some(selectors.filter_map(|selector| Selector::of_value(selector).ok()).collect())
 }
 
 fn labels_of(object: &Value) -> BTreeMap<&str, &str> {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     labels.into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_str()?))).collect()
-}
-
-/// Whether a `LabelSelector` object matches. An empty one matches all; a malformed one matches nothing.
-fn selector_matches<K, V>(selector: &Value, labels: &BTreeMap<K, V>) -> bool
-where
-    K: std::borrow::Borrow<str> + Ord,
-    V: AsRef<str>,
-{
-    let value_of = |key: &str| labels.get(key).map(AsRef::as_ref);
-    let exact = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
-    let mut expressions =
-        selector.get("matchExpressions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default().iter();
-    exact.into_iter().all(|(key, value)| value_of(key).is_some() && value_of(key) == value.as_str())
-        && expressions.all(|expression| {
-            let found = value_of(text(expression, "/key"));
-            let values = expression.get("values").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            let among = found.is_some_and(|own| values.iter().any(|value| value.as_str() == Some(own)));
-            match text(expression, "/operator") {
-                "In" => among,
-                "NotIn" => !among,
-                "Exists" => found.is_some(),
-                "DoesNotExist" => found.is_none(),
-                _ => false,
-            }
-        })
 }
 
 fn subject(value: &Value, binding_namespace: &str) -> Option<(Subject, String)> {

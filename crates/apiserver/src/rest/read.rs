@@ -107,7 +107,7 @@ pub(crate) async fn select(call: &Call<'_>, selection: &Selection) -> Result<Lis
 
 /// A selector that demands one name in one namespace needs no scan.
 async fn select_by_name(call: &Call<'_>, selection: &Selection, start: &Start) -> Result<Option<Listed>, ApiError> {
-    let Some(name) = selection.fields.exact_name() else { return Ok(None) };
+    let Some(name) = selection.exact_name() else { return Ok(None) };
     if start.revision.is_some() || start.after.is_some() || (call.served.info.namespaced && call.namespace().is_none())
     {
         return Ok(None);

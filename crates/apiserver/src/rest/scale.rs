@@ -1,7 +1,6 @@
 //! The `scale` subresource: reads a Scale from an object and writes it back as an ordinary update.
 
-use std::collections::BTreeMap;
-
+use k8s_values::Selector;
 use serde_json::{Value, json};
 
 use super::call::Call;
@@ -174,7 +173,7 @@ fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
     let mut status = json!({"replicas": get_number(object, &paths.status_replicas)});
     if let Some(selector) = paths.selector.as_ref().and_then(|path| at(object, path)) {
         status["selector"] = match selector {
-            Value::Object(_) => selector_text(selector).into(),
+            Value::Object(_) => Selector::of_value(selector).unwrap_or_default().to_string().into(),
             other => other.clone(),
         };
     }
@@ -201,29 +200,6 @@ fn set(object: &mut Value, path: &[String], value: Value) {
         slot = &mut slot[key.as_str()];
     }
     *slot = value;
-}
-
-/// A LabelSelector object in the form of a query.
-fn selector_text(selector: &Value) -> String {
-    let mut terms: BTreeMap<String, String> = BTreeMap::new();
-    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-        terms.insert(key.clone(), format!("{key}={}", value.as_str().unwrap_or("")));
-    }
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = expression["key"].as_str().unwrap_or("");
-        let mut values: Vec<&str> =
-            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        values.sort_unstable();
-        let values = values.join(",");
-        let term = match expression["operator"].as_str().unwrap_or("") {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        };
-        terms.insert(key.to_owned(), term);
-    }
-    terms.into_values().collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Checks the resource selectors of a placement: whether they are valid and fit its scope.
 
+use k8s_values::Selector;
 use k8s_values::go;
 use kube::core::GroupVersionKind;
 
@@ -7,7 +8,6 @@ use super::findings::Findings;
 use super::go_print;
 use super::lookups::{KindLookup, Lookup};
 use crate::kinds::ScopeKind;
-use crate::selector::Selector;
 use crate::types::{LabelSelector, ResourceSelectorTerm, SelectionScope};
 
 /// The findings, and whether the rest of the placement is checked: an unknown kind ends the check.

@@ -11,7 +11,6 @@ mod embedded;
 mod envelope;
 mod eviction;
 mod findings;
-mod labels;
 mod member;
 mod overrides;
 mod placement;
@@ -29,7 +28,6 @@ pub use embedded::*;
 pub use envelope::*;
 pub use eviction::*;
 pub use findings::*;
-pub use labels::*;
 pub use member::*;
 pub use overrides::*;
 pub use placement::*;
@@ -41,17 +39,8 @@ pub use update_run::*;
 pub use work::*;
 
 pub use k8s_values::int_or_string::{IntOrString, PercentError, Rounding};
-
-use serde::{Deserialize, Deserializer};
-
-/// Reads an explicit null as the default value: other clients write `conditions: null` for "none".
-pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
-}
+pub(crate) use k8s_values::nullable;
+pub use k8s_values::{LabelSelector, LabelSelectorRequirement};
 
 /// The schema of an integer without a stated width.
 fn plain_integer(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fleet_api::selector::Selector;
 use fleet_api::types::{LabelSelector, StageConfig, UpdateStrategySpec};
+use k8s_values::Selector;
 
 /// Stages whose selector matches.
 pub(super) fn matching<'s>(

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fleet_api::selector::SelectorError;
 use fleet_api::types::{EmbeddedObject, NamespacedName, OverrideRule, OverrideType};
+use k8s_values::selector::SelectorError;
 use serde_json::Value;
 
 use super::candidates::{ResourceKey, Scopes};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fleet_api::kinds::MemberCluster;
-use fleet_api::selector::{Selector, SelectorError};
 use fleet_api::types::{OverridePolicy, OverrideRule};
+use k8s_values::selector::{Selector, SelectorError};
 
 /// The target cluster of resources.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,8 @@
 //!
 //! False positives are harmless: a plan without a change does nothing.
 
-use fleet_api::selector::Selector;
 use fleet_api::types::{PlacementScope, ResourceIdentifier, ResourceSelectorTerm, SelectionScope};
+use k8s_values::Selector;
 
 use super::inventory::{Inventory, Kind, LiveObject};
 use super::observed::PlacementFacts;

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use fleet_api::names::{NamespaceName, PlacementKey};
-use fleet_api::selector::Selector;
 use fleet_api::types::{ResourceIdentifier, ResourceSelectorTerm, SelectionScope};
+use k8s_values::Selector;
 
 use super::inventory::{GroupVersion, Inventory, Kind, LiveObject, Selected};
 use super::order;

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::selector::Selector;
 use fleet_api::types::{
     ClusterAffinity, ClusterSelectorTerm, LabelSelector, PlacementPolicy, PlacementType, PreferredClusterSelector,
     SortOrder,
 };
+use k8s_values::Selector;
 
 use super::observed::ClusterFacts;
 use super::properties::{Expression, Holds, Property, Reading};

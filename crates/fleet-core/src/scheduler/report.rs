@@ -4,9 +4,9 @@
 use std::fmt;
 
 use fleet_api::names::{ClusterName, NameError};
-use fleet_api::selector::SelectorError;
 use fleet_api::types::Taint;
 use k8s_values::quantity::QuantityError;
+use k8s_values::selector::SelectorError;
 
 use super::eligibility::Ineligible;
 use super::score::Score;

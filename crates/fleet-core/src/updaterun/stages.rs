@@ -6,12 +6,12 @@ use std::num::IntErrorKind;
 
 use fleet_api::conditions::run_fault::{RunFault, SortingLabelProblem, UnplacedClusters};
 use fleet_api::names::{ApprovalRequestName, GatePosition, RunName, StageName};
-use fleet_api::selector::Selector;
 use fleet_api::types::{
     ClusterUpdatingStatus, IntOrString, PercentError, Rounding, StageConfig, StageTask, StageTaskStatus, StageTaskType,
     StageUpdatingStatus, UpdateStrategySpec,
 };
 use fleet_api::well_known::DELETE_STAGE;
+use k8s_values::Selector;
 
 use super::observed::Observed;
 use super::prerequisites::{self, Targets};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use apiserver::rest::selector::{field as fields, label};
 use apiserver::table::jsonpath::JsonPath;
-use fleet_api::selector::Selector;
+use k8s_values::{FieldSelector, Selector};
 
 use super::{field, parsed, text};
 
@@ -56,30 +55,36 @@ const FOUND_MAX: usize = 1 << 20;
 pub(super) fn label_selector(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let halves = text.split_once('\n').unwrap_or((text, ""));
-    let (Ok(one), Ok(other)) = (label::parse(halves.0), label::parse(halves.1)) else { return };
+    let (Ok(one), Ok(other)) = (Selector::parse(halves.0), Selector::parse(halves.1)) else { return };
     let joined = match halves {
         (one, other) if one.trim().is_empty() => other.to_owned(),
         (one, other) if other.trim().is_empty() => one.to_owned(),
         (one, other) => format!("{one},{other}"),
     };
-    let both = label::parse(&joined);
+    let both = Selector::parse(&joined);
     assert!(both.is_ok(), "{joined:?} cannot be read: {both:?}");
+    let printed = both.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert_eq!(Selector::parse(&printed), both, "{joined:?} is printed as {printed:?}");
     for labels in LABELS {
         let of = |key: &str| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
-        let wanted = one.matches(of) && other.matches(of);
-        assert_eq!(both.as_ref().map(|both| both.matches(of)), Ok(wanted), "{joined:?} on {labels:?}");
+        let wanted = one.matches_by(of) && other.matches_by(of);
+        assert_eq!(both.as_ref().map(|both| both.matches_by(of)), Ok(wanted), "{joined:?} on {labels:?}");
     }
 }
 
 pub(super) fn field_selector(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let halves = text.split_once('\n').unwrap_or((text, ""));
-    let (Ok(one), Ok(other)) = (fields::parse(halves.0), fields::parse(halves.1)) else { return };
+    let (Ok(one), Ok(other)) = (FieldSelector::parse(halves.0), FieldSelector::parse(halves.1)) else { return };
     let joined = format!("{},{}", halves.0, halves.1);
-    match fields::parse(&joined) {
+    match FieldSelector::parse(&joined) {
         Ok(both) => {
             assert_eq!(both.is_everything(), one.is_everything() && other.is_everything(), "{joined:?}");
-            assert_eq!(both.exact_name(), one.exact_name().or(other.exact_name()), "{joined:?}");
+            assert_eq!(
+                both.exact("metadata.name"),
+                one.exact("metadata.name").or(other.exact("metadata.name")),
+                "{joined:?}"
+            );
         }
         Err(error) => assert!(error.is_empty(), "{joined:?} cannot be read: {error}"),
     }

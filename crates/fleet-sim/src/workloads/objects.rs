@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::{Timestamp, TimestampArithmetic};
+use k8s_values::Selector;
 use k8s_values::int_or_string::{IntOrString, Rounding};
 use serde_json::{Value, json};
 
@@ -134,23 +135,8 @@ pub(super) fn share(value: &Value, total: i64, rounding: Rounding) -> Option<i64
 
 /// Whether a label selector selects these labels. An empty selector selects everything, an absent one nothing.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
-    if !selector.is_object() {
-        return false;
-    }
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
-    let mut pairs = selector["matchLabels"].as_object().into_iter().flatten();
-    let expressions = list(selector, "/matchExpressions");
-    pairs.all(|(key, value)| label(key) == value.as_str())
-        && expressions.iter().all(|one| {
-            let (found, values) = (label(text(one, "/key")), list(one, "/values"));
-            match text(one, "/operator") {
-                "In" => found.is_some_and(|found| values.iter().any(|value| value == found)),
-                "NotIn" => found.is_none_or(|found| values.iter().all(|value| value != found)),
-                "Exists" => found.is_some(),
-                "DoesNotExist" => found.is_none(),
-                _ => false,
-            }
-        })
+    Selector::of_value(selector).is_ok_and(|selector| selector.matches_by(label))
 }
 
 #[cfg(test)]
@@ -174,12 +160,16 @@ mod tests {
         assert!(selects(&json!({"matchLabels": {"app": "web"}}), &labels));
         assert!(!selects(&json!({"matchLabels": {"app": "db"}}), &labels));
         assert!(selects(&json!({}), &labels) && !selects(&Value::Null, &labels));
-        let expression = |operator: &str, key: &str| json!({"matchExpressions": [{"key": key, "operator": operator, "values": ["prod"]}]});
+        let expression = |operator: &str, key: &str| {
+            let values = if operator.ends_with("In") { json!(["prod"]) } else { json!([]) };
+            json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
+        };
         assert!(selects(&expression("In", "tier"), &labels) && !selects(&expression("NotIn", "tier"), &labels));
         assert!(
             selects(&expression("DoesNotExist", "zone"), &labels) && !selects(&expression("Exists", "zone"), &labels)
         );
         assert!(selects(&expression("NotIn", "zone"), &labels));
+        assert!(!selects(&expression("Near", "zone"), &labels), "an invalid selector selects nothing");
     }
 
     #[test]

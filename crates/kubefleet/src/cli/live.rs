@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_api::names::{NamespaceName, PlacementKey};
-use fleet_api::selector::Selector;
 use fleet_api::types::{ResourceSelectorTerm, SelectionScope};
 use fleet_core::placement::{GroupVersion, Inventory, Kind, LiveObject, Propagation};
 use fleet_runtime::{DiscoveredKind, KindId, discover};
+use k8s_values::Selector;
 use serde_json::Value;
 
 use super::connection::Hub;

@@ -1,8 +1,7 @@
 //! Small formats that several kinds share: ages, selectors, container lists.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
+use k8s_values::Selector;
 use serde_json::{Value, json};
 
 use crate::builtin::values::{at, list, text, texts};
@@ -65,25 +64,9 @@ pub(super) fn labels_or_none(object: &Value, path: &str) -> String {
     Some(labels(object, path)).filter(|all| !all.is_empty()).unwrap_or_else(|| NONE.to_owned())
 }
 
-/// A label selector in the form of a query: requirements sorted by key. An absent selector selects nothing and is empty.
+/// A label selector in the form of a query. An absent selector selects nothing and is empty.
 pub(super) fn selector(selector: &Value) -> String {
-    let mut requirements: Vec<(String, String)> =
-        texts(selector, "matchLabels").map(|(key, value)| (key.to_owned(), format!("{key}={value}"))).collect();
-    for expression in list(selector, "matchExpressions") {
-        let key = text(expression, "key");
-        let values: BTreeSet<&str> = list(expression, "values").iter().filter_map(Value::as_str).collect();
-        let values = values.into_iter().collect::<Vec<_>>().join(",");
-        let requirement = match text(expression, "operator") {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "Exists" => key.to_owned(),
-            "DoesNotExist" => format!("!{key}"),
-            _ => return "<error>".to_owned(),
-        };
-        requirements.push((key.to_owned(), requirement));
-    }
-    requirements.sort_by(|a, b| a.0.cmp(&b.0));
-    requirements.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+    Selector::of_value(selector).map_or_else(|_| "<error>".to_owned(), |selector| selector.to_string())
 }
 
 pub(super) fn selector_or_none(value: &Value) -> String {

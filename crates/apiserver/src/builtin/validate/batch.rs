@@ -26,7 +26,7 @@ pub(super) fn job(object: &Value, out: &mut Findings) {
     } else {
         out.label_selector(selector, "spec.selector");
         let labels = at(spec, "template.metadata.labels");
-        if !selects(selector, labels) {
+        if selects(selector, labels) == Ok(false) {
             out.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`");
         }
     }
@@ -57,7 +57,7 @@ fn generated_selector(object: &Value, out: &mut Findings) {
     }
     let own: serde_json::Map<String, Value> =
         expected.iter().map(|(label, value)| ((*label).to_owned(), json!(value))).collect();
-    if !selects(at(object, "spec.selector"), &Value::Object(own)) {
+    if selects(at(object, "spec.selector"), &Value::Object(own)) == Ok(false) {
         out.invalid("spec.selector", at(object, "spec.selector"), "`selector` not auto-generated");
     }
 }

@@ -1,5 +1,6 @@
 //! Collects validation errors, and the checks that many kinds share.
 
+use k8s_values::selector::{Selector, SelectorError};
 use k8s_values::validation;
 use serde_json::{Value, json};
 
@@ -141,24 +142,39 @@ impl Findings {
         self.labels(selector, "matchLabels", &format!("{path}.matchLabels"));
         for (index, requirement) in list(selector, "matchExpressions").iter().enumerate() {
             let path = format!("{path}.matchExpressions[{index}]");
-            let values = list(requirement, "values");
-            match text(requirement, "operator") {
-                "In" | "NotIn" if values.is_empty() => {
-                    self.required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'");
-                }
-                "Exists" | "DoesNotExist" if !values.is_empty() => self.forbidden(
-                    format!("{path}.values"),
-                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-                ),
-                "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-                other => self.invalid(format!("{path}.operator"), &json!(other), "not a valid selector operator"),
+            self.operator(requirement, &["In", "NotIn", "Exists", "DoesNotExist"], &path);
+            self.key_and_values(requirement, true, &path);
+        }
+    }
+
+    /// The operator of a requirement, and whether it has as many values as that needs.
+    pub(super) fn operator(&mut self, requirement: &Value, known: &[&str], path: &str) {
+        let (operator, values) = (text(requirement, "operator"), list(requirement, "values"));
+        let place = child(path, "values");
+        match operator {
+            other if !known.contains(&other) => {
+                self.invalid(child(path, "operator"), &json!(other), "not a valid selector operator");
             }
-            let key = text(requirement, "key");
-            self.messages(&format!("{path}.key"), key, validation::qualified_name(key));
-            for (index, value) in values.iter().enumerate() {
-                let value = value.as_str().unwrap_or_default();
-                self.messages(&format!("{path}.values[{index}]"), value, validation::label_value(value));
+            "In" | "NotIn" if values.is_empty() => {
+                self.required(place, "must be specified when `operator` is 'In' or 'NotIn'");
             }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                self.forbidden(place, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+            }
+            "Gt" | "Lt" if values.len() != 1 => {
+                self.required(place, "must be specified single value when `operator` is 'Lt' or 'Gt'");
+            }
+            _ => {}
+        }
+    }
+
+    /// The key of a requirement, and its values unless any may be listed.
+    pub(super) fn key_and_values(&mut self, requirement: &Value, check_values: bool, path: &str) {
+        let key = text(requirement, "key");
+        self.messages(&child(path, "key"), key, validation::qualified_name(key));
+        for (index, value) in list(requirement, "values").iter().enumerate().filter(|_| check_values) {
+            let value = value.as_str().unwrap_or_default();
+            self.messages(&format!("{path}.values[{index}]"), value, validation::label_value(value));
         }
     }
 }
@@ -176,21 +192,10 @@ pub(super) fn amount(value: &Value) -> i64 {
     }
 }
 
-/// Whether a label selector matches labels. A selector with an unknown operator matches nothing.
-pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
-    let value_of = |key: &str| labels.get(key).and_then(Value::as_str);
-    texts(selector, "matchLabels").all(|(key, value)| value_of(key) == Some(value))
-        && list(selector, "matchExpressions").iter().all(|requirement| {
-            let found = value_of(text(requirement, "key"));
-            let listed = found.is_some_and(|found| list(requirement, "values").contains(&json!(found)));
-            match text(requirement, "operator") {
-                "In" => listed,
-                "NotIn" => !listed,
-                "Exists" => found.is_some(),
-                "DoesNotExist" => found.is_none(),
-                _ => false,
-            }
-        })
+/// Whether a label selector matches labels; an error if it is invalid.
+pub(super) fn selects(selector: &Value, labels: &Value) -> Result<bool, SelectorError> {
+    let matches = |selector: Selector| selector.matches_by(|key| labels.get(key).and_then(Value::as_str));
+    Selector::of_value(selector).map(matches)
 }
 
 /// Whether a label selector has no requirement at all.

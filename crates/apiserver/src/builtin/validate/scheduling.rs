@@ -70,29 +70,8 @@ fn node_term(term: &Value, check_values: bool, path: &str, out: &mut Findings) {
 }
 
 fn node_expression(requirement: &Value, check_values: bool, path: &str, out: &mut Findings) {
-    let (operator, values) = (text(requirement, "operator"), list(requirement, "values"));
-    let values_path = child(path, "values");
-    match operator {
-        "In" | "NotIn" if values.is_empty() => {
-            out.required(values_path.clone(), "must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            out.forbidden(values_path.clone(), why);
-        }
-        "Gt" | "Lt" if values.len() != 1 => {
-            let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-            out.required(values_path.clone(), why);
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        _ => out.invalid(child(path, "operator"), &json!(operator), "not a valid selector operator"),
-    }
-    let key = text(requirement, "key");
-    out.messages(&child(path, "key"), key, validation::qualified_name(key));
-    for (index, value) in values.iter().enumerate().filter(|_| check_values) {
-        let value = value.as_str().unwrap_or_default();
-        out.messages(&format!("{values_path}[{index}]"), value, validation::label_value(value));
-    }
+    out.operator(requirement, &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"], path);
+    out.key_and_values(requirement, check_values, path);
 }
 
 fn node_field(requirement: &Value, path: &str, out: &mut Findings) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::findings::{Findings, amount, child, is_empty_selector, selects};
 use super::{pod, storage};
-use crate::builtin::values::{at, int, list, text};
+use crate::builtin::values::{at, int, list, text, texts};
 use crate::field::FieldError;
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
@@ -26,8 +26,11 @@ fn selector(object: &Value, kind: &str, out: &mut Findings) {
     if is_empty_selector(selector) {
         out.invalid("spec.selector", selector, format!("empty selector is invalid for {kind}"));
     }
-    if !is_empty_selector(selector) && !selects(selector, labels) {
-        out.invalid("spec.template.metadata.labels", labels, MISMATCH);
+    match selects(selector, labels) {
+        Ok(false) => out.invalid("spec.template.metadata.labels", labels, MISMATCH),
+        Ok(true) => {}
+        Err(_) if kind == "statefulset" => out.invalid("spec.selector", selector, ""),
+        Err(_) => out.invalid("spec.selector", selector, "invalid label selector"),
     }
 }
 
@@ -107,7 +110,7 @@ pub(super) fn replication_controller(object: &Value, out: &mut Findings) {
         return;
     }
     let labels = at(spec, "template.metadata.labels");
-    if !selects(&json!({"matchLabels": selector}), labels) {
+    if texts(spec, "selector").any(|(key, value)| labels.get(key).and_then(Value::as_str) != Some(value)) {
         out.invalid("spec.template.metadata.labels", labels, MISMATCH);
     }
     lasting_template(object, "ReplicationController", out);
@@ -118,7 +121,7 @@ pub(super) fn daemon_set(object: &Value, out: &mut Findings) {
     let selector = at(spec, "selector");
     out.label_selector(selector, "spec.selector");
     let labels = at(spec, "template.metadata.labels");
-    if selector.is_null() || !selects(selector, labels) {
+    if selects(selector, labels) == Ok(false) {
         out.invalid("spec.template.metadata.labels", labels, MISMATCH);
     }
     if !selector.is_null() && is_empty_selector(selector) {

@@ -1,8 +1,8 @@
 //! Why the Pods of a workload are not ready. A container that cannot start explains more than one that is not ready.
 
-use fleet_api::selector::Selector;
 use fleet_api::types::LabelSelector;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Event, Pod};
+use k8s_values::Selector;
 use serde_json::Value;
 
 use super::super::inputs::MemberInputs;
