@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 
 use apiserver::cel::{Rules, validate_object};
-use apiserver::patch::{json_patch, merge_patch, strategic_merge_patch};
+use apiserver::patch::{json_patch, strategic_merge_patch};
 use apiserver::schema::{
     Additional, Constraints, JsonType, ListType, Logic, Node, PatchStrategy, Schema, apply_defaults, prune, to_openapi,
     unknown_fields, validate,
 };
+use k8s_values::json_patch::pointer_token;
+use k8s_values::merge_patch;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -200,9 +202,9 @@ proptest! {
 
     #[test]
     fn an_empty_merge_patch_changes_nothing_and_a_patch_applies_once(document in object(), patch in object()) {
-        prop_assert_eq!(&merge_patch(&document, &json!({})), &document);
-        let once = merge_patch(&document, &patch);
-        prop_assert_eq!(merge_patch(&once, &patch), once);
+        prop_assert_eq!(&merge_patch::applied(&document, &json!({})), &document);
+        let once = merge_patch::applied(&document, &patch);
+        prop_assert_eq!(merge_patch::applied(&once, &patch), once);
     }
 
     #[test]
@@ -210,13 +212,13 @@ proptest! {
         fn clean(value: &Value) -> bool {
             value.as_object().is_none_or(|fields| fields.values().all(|value| !value.is_null() && clean(value)))
         }
-        prop_assert!(clean(&merge_patch(&Value::Null, &patch)));
+        prop_assert!(clean(&merge_patch::applied(&Value::Null, &patch)));
     }
 
     #[test]
     fn what_a_json_patch_adds_it_can_remove(document in object(), key in "[a-z/~]{1,3}", value in document()) {
         prop_assume!(document.get(&key).is_none());
-        let path = format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+        let path = format!("/{}", pointer_token(&key));
         let added = json_patch(&document, &json!([{"op": "add", "path": path, "value": value}])).unwrap();
         prop_assert_eq!(&added[&key], &value);
         let back = json_patch(&added, &json!([{"op": "test", "path": path, "value": value}, {"op": "remove", "path": path}]));
@@ -266,5 +268,5 @@ fn a_deep_document_is_walked_within_the_stack() {
     prune(&schema, &mut value);
     apply_defaults(&schema, &mut value).unwrap();
     assert_eq!(validate(&schema, &value, Some(&value)), []);
-    assert_eq!(merge_patch(&value, &value), value);
+    assert_eq!(merge_patch::applied(&value, &value), value);
 }

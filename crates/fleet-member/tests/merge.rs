@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use apiserver::builtin;
-use apiserver::patch::{merge_patch, strategic_merge_patch};
+use apiserver::patch::strategic_merge_patch;
 use apiserver::schema::{Additional, Node, Schema};
 use fleet_core::apply::merge::{PatchType, Strategy as MergeStrategy, known_strategies, three_way};
+use k8s_values::merge_patch;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -259,7 +260,7 @@ proptest! {
         });
         let patch = three_way(&last, &desired, &live).unwrap();
         prop_assert_eq!(patch.patch_type, PatchType::JsonMerge);
-        let result = merge_patch(&live, &Value::Object(patch.body));
+        let result = merge_patch::applied(&live, &Value::Object(patch.body));
         let outcome = Outcome { last: Some(&last), desired: Some(&desired), live: Some(&live), result: Some(&result) };
         check("", &outcome, &Node::default(), false)?;
         prop_assert!(three_way(&desired, &desired, &result).unwrap().is_empty());

@@ -5,10 +5,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use k8s_values::{json_patch, merge_patch};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::diff::{changed_fields, json_patch, merge_patch};
+use crate::diff::changed_fields;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 
@@ -135,7 +136,7 @@ impl Write {
             (Ok(old), Ok(new)) => (old, new),
             (Err(problem), _) | (_, Err(problem)) => return Self::new(kind, key, Op::Problem(problem)),
         };
-        let Some(mut body) = merge_patch(&old_value, &new_value) else { return Self::new(kind, key, Op::Nothing) };
+        let Some(mut body) = merge_patch::diff(&old_value, &new_value) else { return Self::new(kind, key, Op::Nothing) };
         let fields = changed_fields(&old_value, &new_value);
         let base = old.meta().resource_version.clone();
         if let Some(version) = &base {
@@ -462,7 +463,7 @@ pub(crate) fn status_patch(old: &Value, new: &Value, format: StatusFormat, base:
     match format {
         StatusFormat::Merge => {
             let part = |status: &Value| if status.is_null() { json!({}) } else { json!({ "status": status }) };
-            let mut body = merge_patch(&part(old), &part(new)).unwrap_or_else(|| json!({}));
+            let mut body = merge_patch::diff(&part(old), &part(new)).unwrap_or_else(|| json!({}));
             if let Some(version) = base {
                 set_base(&mut body, version);
             }
@@ -473,7 +474,7 @@ pub(crate) fn status_patch(old: &Value, new: &Value, format: StatusFormat, base:
             if old.is_null() {
                 operations.push(json!({"op": "add", "path": "/status", "value": new}));
             } else {
-                operations.extend(json_patch(old, new, "/status"));
+                operations.extend(json_patch::diff(old, new, "/status"));
             }
             operations.into()
         }

@@ -18,6 +18,8 @@
 pub mod duration;
 pub mod go;
 pub mod int_or_string;
+pub mod json_patch;
+pub mod merge_patch;
 pub mod quantity;
 pub mod selector;
 pub mod validation;
@@ -26,6 +28,9 @@ pub use duration::GoDuration;
 pub use int_or_string::IntOrString;
 pub use quantity::Quantity;
 pub use selector::{FieldSelector, LabelSelector, LabelSelectorRequirement, Selector};
+
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Deserializer};
 

@@ -3,6 +3,7 @@
 //! Custom resources use their schema; built-in kinds use their tables, which read and write objects as Go does.
 
 use jiff::Timestamp;
+use k8s_values::merge_patch;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
@@ -152,6 +153,6 @@ pub fn patch(served: &Served, kind: &ContentType, object: &Value, body: &Value) 
     match kind {
         ContentType::JsonPatch => patch::json_patch(object, body),
         ContentType::StrategicMergePatch => patch::strategic_merge_patch(&served.version().schema, object, body),
-        _ => Ok(patch::merge_patch(object, body)),
+        _ => Ok(merge_patch::applied(object, body)),
     }
 }

@@ -224,28 +224,12 @@ pub struct AppliedResourceMeta {
 
 #[cfg(test)]
 mod tests {
+    use k8s_values::merge_patch;
+
     use super::*;
 
     fn spec(text: &str) -> WorkSpec {
         serde_json::from_value(crate::yaml::documents(text).unwrap().remove(0)).unwrap()
-    }
-
-    /// RFC 7396.
-    fn merge(target: &mut Value, patch: &Value) {
-        let Value::Object(fields) = patch else {
-            *target = patch.clone();
-            return;
-        };
-        if !target.is_object() {
-            *target = json!({});
-        }
-        for (key, value) in fields {
-            if value.is_null() {
-                target.as_object_mut().unwrap().remove(key);
-            } else {
-                merge(target.as_object_mut().unwrap().entry(key).or_insert(Value::Null), value);
-            }
-        }
     }
 
     /// Every field of the strategies is given, so that a field which the patch forgets stays and shows.
@@ -267,7 +251,7 @@ mod tests {
             others.iter().map(|other| (full.clone(), spec(other))).chain([(spec("{}"), full.clone())])
         {
             let mut stored = serde_json::to_value(&before).unwrap();
-            merge(&mut stored, &after.clone().replacing());
+            merge_patch::apply(&mut stored, &after.clone().replacing());
             let stored: WorkSpec = serde_json::from_value(stored).unwrap();
             assert_eq!((stored.manifests(), &stored.apply_strategy), (after.manifests(), &after.apply_strategy));
             assert_eq!(stored.report_back_strategy, after.report_back_strategy);
@@ -277,7 +261,7 @@ mod tests {
     #[test]
     fn replaced_strategies_leave_the_manifests() {
         let mut stored = serde_json::to_value(spec(FULL)).unwrap();
-        merge(&mut stored, &spec("{applyStrategy: {type: ReportDiff}}").replacing_strategies());
+        merge_patch::apply(&mut stored, &spec("{applyStrategy: {type: ReportDiff}}").replacing_strategies());
         assert_eq!(
             stored,
             json!({"workload": {"manifests": [{"kind": "A"}]}, "applyStrategy": {"type": "ReportDiff"}})

@@ -1,16 +1,17 @@
 //! Applies the overrides of a binding to a resource: ClusterResourceOverrides first, then ResourceOverrides, which
 //! therefore win. Rules are applied in order. A deletion is never undone.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fleet_api::types::{EmbeddedObject, NamespacedName, OverrideRule, OverrideType};
+use fleet_api::types::{EmbeddedObject, JsonPatchOverride, NamespacedName, OverrideRule, OverrideType, PatchOperator};
+use k8s_values::json_patch::{Operation, PatchError, Patcher, Rules};
 use k8s_values::selector::SelectorError;
 use serde_json::Value;
 
 use super::candidates::{ResourceKey, Scopes};
 use super::clusters::{Target, rule_applies};
-use super::json_patch::{PatchError, patch};
 use super::matching::keys;
 use super::observed::{OverrideSpecRef, SnapshotFacts};
 use super::variables::{VariableError, resolved};
@@ -187,12 +188,22 @@ fn apply_patches(
     resource: &mut Option<EmbeddedObject>,
     target: &Target<'_>,
 ) -> Result<(), Located> {
+    let mut patcher = resource.as_mut().map(|resource| Patcher::new(&mut resource.0, Rules::Strict));
     for (place, one) in rule.patches().iter().enumerate() {
         let located = |cause: Cause| (Place { rule: number, patch: Some((place, one.path.clone())) }, cause);
         let value = resolved(one.value.as_ref().unwrap_or(&Value::Null), target).map_err(|why| located(why.into()))?;
-        if let Some(resource) = resource {
-            patch(&mut resource.0, one.op, &one.path, value).map_err(|why| located(why.into()))?;
+        if let Some(patcher) = &mut patcher {
+            patcher.apply(operation(one, value)).map_err(|why| located(why.into()))?;
         }
     }
     Ok(())
+}
+
+fn operation(patch: &JsonPatchOverride, value: Value) -> Operation<'_> {
+    let (path, value) = (patch.path.as_str(), Cow::Owned(value));
+    match patch.op {
+        PatchOperator::Add => Operation::Add { path, value },
+        PatchOperator::Replace => Operation::Replace { path, value },
+        PatchOperator::Remove => Operation::Remove { path },
+    }
 }

@@ -8,13 +8,12 @@
 //! | `observed` | the input of a plan, for both kinds of overrides |
 //! | `snapshots` | which snapshots exist |
 //! | `candidates`, `matching`, `clusters` | which overrides match which resources and clusters |
-//! | `apply`, `json_patch`, `variables` | applying an override to a resource |
+//! | `apply`, `variables` | applying an override to a resource |
 //! | `report` | the result as values |
 
 mod apply;
 mod candidates;
 mod clusters;
-mod json_patch;
 mod matching;
 mod observed;
 mod report;
@@ -27,7 +26,6 @@ pub(crate) mod tests;
 pub use apply::{Cause, MissingSnapshot, OverrideFailure, Pinned, Place, ResourceText};
 pub use candidates::{Candidates, ResourceKey, Scopes};
 pub use clusters::Target;
-pub use json_patch::PatchError;
 pub(crate) use matching::is_for_placement;
 pub use matching::{Matched, Pins};
 pub use observed::{Observed, OverrideFacts, OverrideSpec, OverrideSpecRef, SnapshotFacts, has_latest_snapshot};

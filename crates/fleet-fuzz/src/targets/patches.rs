@@ -8,8 +8,9 @@ use apiserver::builtin;
 use apiserver::patch;
 use apiserver::schema::{self, Schema};
 use fleet_core::apply::merge::{PatchType, three_way};
-use fleet_runtime::diff;
 use jiff::Timestamp;
+use k8s_values::json_patch::{self, Rules};
+use k8s_values::merge_patch;
 use serde_json::{Map, Value, json};
 
 use super::{field, parsed, size, text};
@@ -81,23 +82,22 @@ pub(super) fn json_patch(input: &[u8]) {
     // The root of a Kubernetes object is always an object; the difference of others is never asked for.
     let fields = |value: &Value| value.as_object().map_or(usize::MAX, Map::len);
     if fields(&document).max(fields(&patch)) <= FIELDS_MAX {
-        let operations = Value::Array(diff::json_patch(&document, &patch, ""));
-        let result = patch::json_patch(&document, &operations);
-        assert_eq!(result.ok().as_ref(), Some(&patch), "by {operations}");
+        let operations = json_patch::diff(&document, &patch, "");
+        for rules in [Rules::Strict, Rules::KubeApiserver] {
+            let result = json_patch::apply(&document, &operations, rules);
+            assert_eq!(result.as_ref(), Ok(&patch), "by {operations:?}");
+        }
     }
 }
 
 pub(super) fn merge_patch(input: &[u8]) {
     let Some(input) = parsed(input) else { return };
     let (document, patch) = (field(&input, "document"), field(&input, "patch"));
-    let result = patch::merge_patch(&document, &patch);
-    let mut other = document.clone();
-    diff::apply_merge_patch(&mut other, &patch);
-    assert_eq!(other, result, "the two implementations differ");
-    assert_eq!(patch::merge_patch(&result, &patch), result, "twice is not once");
+    let result = merge_patch::applied(&document, &patch);
+    assert_eq!(merge_patch::applied(&result, &patch), result, "twice is not once");
     assert!(size(&result) <= size(&document) + size(&patch));
-    let change = diff::merge_patch(&document, &patch);
-    let changed = change.as_ref().map_or_else(|| document.clone(), |change| patch::merge_patch(&document, change));
+    let change = merge_patch::diff(&document, &patch);
+    let changed = change.as_ref().map_or_else(|| document.clone(), |change| merge_patch::applied(&document, change));
     assert_eq!(without_nulls(&changed), without_nulls(&patch), "by {change:?}");
 }
 
@@ -146,7 +146,7 @@ pub(super) fn three_way_merge(input: &[u8]) {
     let group = text(&desired, "apiVersion").split_once('/').map_or("", |(group, _)| group);
     let schema = builtin::schema(group, "v1", text(&desired, "kind"));
     let after = match change.patch_type {
-        PatchType::JsonMerge => Some(patch::merge_patch(&live, &body)),
+        PatchType::JsonMerge => Some(merge_patch::applied(&live, &body)),
         PatchType::Strategic => patch::strategic_merge_patch(&schema, &live, &body).ok(),
     };
     // Of objects that no API server stores, nothing more is expected than that the patch is small.

@@ -211,7 +211,7 @@ mod tests {
                 }],
             },
         });
-        fleet_runtime::diff::apply_merge_patch(&mut object, &over);
+        k8s_values::merge_patch::apply(&mut object, &over);
         serde_json::from_value(object).unwrap()
     }
 
@@ -273,8 +273,8 @@ mod tests {
 
     fn object<F: fleet_api::kinds::Family, S: Scope>(metadata: Value, rest: Value) -> Obj<F, S> {
         let mut object = json!({"metadata": {"name": "x", "labels": {"kubernetes-fleet.io/parent-CRP": "web"}}});
-        fleet_runtime::diff::apply_merge_patch(&mut object, &json!({"metadata": metadata}));
-        fleet_runtime::diff::apply_merge_patch(&mut object, &rest);
+        k8s_values::merge_patch::apply(&mut object, &json!({"metadata": metadata}));
+        k8s_values::merge_patch::apply(&mut object, &rest);
         serde_json::from_value(object).unwrap()
     }
 

@@ -12,12 +12,12 @@ use apiserver::http::LocalService;
 use apiserver::registry::StorageKey;
 use apiserver::server::Server;
 use apiserver::store::{Action, Change, Encoded, Expect, Index, key_of};
-use fleet_runtime::diff::apply_merge_patch;
 use fleet_runtime::{
     Actions, Cache, Clock, Controller, Kind, Metrics, ObjectKey, Options, PlanInput, Progress, Runtime, Seeds,
     TaskPanicked, Triggers, Write,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_values::merge_patch;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -96,7 +96,7 @@ impl TestServer {
             let mut object = original.parse();
             object["metadata"]["uid"] = format!("uid-of-{name}").into();
             object["metadata"]["name"] = name.as_str().into();
-            apply_merge_patch(&mut object, &changed);
+            merge_patch::apply(&mut object, &changed);
             let body = Encoded::new(&object);
             let action = Action::Put { body, index: Index::of(&object), shape: original.shape };
             let key = key_of(Some(namespace), &name);

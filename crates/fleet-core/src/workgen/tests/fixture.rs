@@ -11,6 +11,7 @@ use fleet_api::types::{
 };
 use fleet_api::well_known::{annotations, finalizers, label_values, labels};
 use jiff::{SignedDuration, Timestamp};
+use k8s_values::merge_patch;
 use serde_json::{Value, json};
 
 use crate::overrides::tests::fixture::{KnownKinds, Member, Overrides, apply_strategy};
@@ -333,26 +334,8 @@ pub(crate) fn condition(word: &str, generation: i64) -> Value {
 
 fn merged(work: &Work, patch: &Value) -> Work {
     let mut stored = serde_json::to_value(work).unwrap();
-    merge(&mut stored, patch);
+    merge_patch::apply(&mut stored, patch);
     serde_json::from_value(stored).unwrap()
-}
-
-/// RFC 7396.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in fields {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(target.as_object_mut().unwrap().entry(key).or_insert(Value::Null), value);
-        }
-    }
 }
 
 /// Only the newest group has the latest label.

@@ -1,7 +1,7 @@
 //! Decodes AdmissionReview requests and encodes the responses.
 
 use fleet_api::admission::{Code, Operation, Request, User, Verdict};
-use fleet_runtime::diff::json_patch;
+use k8s_values::json_patch;
 use kube::core::GroupVersionKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -114,7 +114,7 @@ pub(super) fn answer(question: &Question, verdict: Verdict) -> Value {
                 response["status"] = json!({"code": 200, "message": message});
             }
             let sent = question.request.object.as_ref();
-            if let Some(operations) = sent.zip(patched).map(|(sent, wanted)| json_patch(sent, &wanted, ""))
+            if let Some(operations) = sent.zip(patched).map(|(sent, wanted)| json_patch::diff(sent, &wanted, ""))
                 && !operations.is_empty()
             {
                 use base64::Engine as _;
