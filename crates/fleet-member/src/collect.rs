@@ -7,7 +7,7 @@ use std::time::Duration;
 use fleet_api::conditions::member::PropertyProviderStarted;
 use fleet_core::membership::agent::{COLLECTION_DEADLINE, Collected, Method, Probe, collection_method};
 use fleet_core::membership::properties::{NamespaceFacts, NodeFacts, PODS_MAX, PodFacts, ProviderAnswer, built_in};
-use fleet_runtime::{ClusterId, Error, Reader, ReconcileContext};
+use fleet_runtime::{ClusterId, Error, PAGE_SIZE, PageOf, Pages, Reader, ReconcileContext};
 use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
@@ -21,8 +21,6 @@ use crate::provider_client::ProviderClient;
 const READINESS: &str = "/readyz";
 /// An API server that takes longer to answer counts as unreachable.
 const PROBE_DEADLINE: Duration = Duration::from_secs(10);
-/// Objects per page of a list; client-go uses the same number.
-const PAGE_SIZE: usize = 500;
 /// Pods that are assigned to a node and have not ended.
 const RUNNING_PODS: &str =
     "/api/v1/pods?fieldSelector=spec.nodeName!%3D,status.phase!%3DSucceeded,status.phase!%3DFailed";
@@ -147,19 +145,6 @@ async fn version(member: &Reader) -> Option<String> {
     serde_json::from_slice::<Version>(&answer.body).ok().map(|version| version.git_version)
 }
 
-#[derive(Deserialize)]
-struct Page<K> {
-    items: Vec<K>,
-    #[serde(default)]
-    metadata: PageMetadata,
-}
-
-#[derive(Deserialize, Default)]
-struct PageMetadata {
-    #[serde(default, rename = "continue")]
-    more: Option<String>,
-}
-
 /// Lists up to `at_most` objects page by page and keeps only what `keep` returns, so that memory stays small in a large cluster.
 async fn list<K: DeserializeOwned, T>(
     member: &Reader,
@@ -167,29 +152,17 @@ async fn list<K: DeserializeOwned, T>(
     at_most: usize,
     keep: impl Fn(K) -> T,
 ) -> Result<Vec<T>, Error> {
-    let start = format!("{path}{}limit={}", if path.contains('?') { "&" } else { "?" }, PAGE_SIZE.min(at_most));
     let mut kept = Vec::new();
-    let mut request = start.clone();
-    loop {
+    let mut pages = Pages::of_size(PAGE_SIZE.min(at_most), path, &[]);
+    while let Some(request) = pages.next_path() {
         let answer = member.get_raw(&request).await?;
         if answer.status_code != 200 {
             return Err(Error::Other(format!("{path} answers {}", answer.status_code)));
         }
-        let page: Page<K> = serde_json::from_slice(&answer.body)
+        let page: PageOf<K> = serde_json::from_slice(&answer.body)
             .map_err(|error| Error::Other(format!("{path} cannot be read: {error}")))?;
+        pages.continue_at(page.more().filter(|_| kept.len() + page.items.len() < at_most));
         kept.extend(page.items.into_iter().map(&keep));
-        match page.metadata.more.filter(|token| !token.is_empty() && kept.len() < at_most) {
-            Some(token) => request = format!("{start}&continue={}", escaped(&token)),
-            None => return Ok(kept),
-        }
     }
-}
-
-/// Percent-encodes a token for a query.
-fn escaped(token: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    token.bytes().map(escape).collect()
+    Ok(kept)
 }

@@ -97,11 +97,18 @@ struct RawPage<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PageMetadata {
+pub(crate) struct PageMetadata {
     resource_version: Option<String>,
     r#continue: Option<String>,
+}
+
+impl PageMetadata {
+    /// The token of the next page, if there is one.
+    pub(crate) fn more(&self) -> Option<&str> {
+        self.r#continue.as_deref().filter(|token| !token.is_empty())
+    }
 }
 
 impl Page {
@@ -109,8 +116,8 @@ impl Page {
         let RawPage { metadata, items } = serde_json::from_str(text)?;
         let items = items.unwrap_or_default().into_iter().map(|item| Decoded::of(item.get()));
         Ok(Self {
+            more: metadata.more().map(str::to_owned),
             revision: metadata.resource_version.unwrap_or_default(),
-            more: metadata.r#continue.filter(|token| !token.is_empty()),
             items: items.collect::<Result<_, _>>()?,
         })
     }

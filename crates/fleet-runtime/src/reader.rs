@@ -4,7 +4,6 @@
 //! reconcile has already been handled.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,13 +18,12 @@ use crate::key::{ObjectKey, Revision};
 use crate::kind::KindId;
 use crate::metadata::{MetadataCaches, MetadataObject};
 use crate::metrics::Metrics;
+use crate::pages::Pages;
 use crate::watch::{JSON, METADATA_LIST};
 use crate::write::ClusterId;
 
 /// Timeout of a read. The default request timeout of an API server.
 const LONGEST_READ: Duration = Duration::from_mins(1);
-/// Objects per page of a list, as in client-go.
-pub(crate) const PAGE_SIZE: u32 = 500;
 
 /// A response with any status code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,16 +174,10 @@ impl Reader {
         accept: &'static str,
     ) -> Result<Listed, Error> {
         let mut found = Listed::default();
-        let mut more = None;
+        let mut pages = Pages::new(&kind.collection_path(namespace), &[("labelSelector", labels)]);
         // Before the request: during it, the caches may get ahead of the answer.
         let reached = self.caches.latest_revision(self.cluster, kind);
-        loop {
-            let mut path = format!("{}?limit={PAGE_SIZE}", kind.collection_path(namespace));
-            for (option, value) in [("labelSelector", labels), ("continue", more.as_deref())] {
-                if let Some(value) = value {
-                    let _ = write!(path, "&{option}={}", crate::watch::escaped(value));
-                }
-            }
+        while let Some(path) = pages.next_path() {
             let key = ObjectKey::new(namespace, "");
             let text = self.request(kind, &key, "list", path, accept).await?;
             let page = Page::of(&text).map_err(|source| undecodable("list", kind, &key, source))?;
@@ -205,11 +197,9 @@ impl Reader {
                     }
                 }
             }
-            more = page.more;
-            if more.is_none() {
-                return Ok(found);
-            }
+            pages.continue_at(page.more.as_deref());
         }
+        Ok(found)
     }
 
     /// Requests a path outside of the resource API, such as `/readyz` or `/version`. Returns responses with any status code.

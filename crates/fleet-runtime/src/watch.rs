@@ -19,7 +19,7 @@ use crate::clock::Seeds;
 use crate::decode::{Decoded, Page};
 use crate::key::Revision;
 use crate::metrics::Metrics;
-use crate::reader::PAGE_SIZE;
+use crate::pages::Pages;
 use crate::restore::RestoreCounter;
 
 /// Duration of one watch request. Less than the five minutes after which proxies and servers cut idle connections.
@@ -138,9 +138,13 @@ impl Reflector {
     async fn list(&self, restores: &mut KnownRestores) -> Result<String, kube::Error> {
         self.cache.before_list();
         let mut from: Option<String> = None;
-        let mut more: Option<String> = None;
-        loop {
-            let page = self.page(more.as_deref()).await?;
+        let selection = self.cache.selection();
+        let collection = self.cache.kind().collection_path(selection.namespace.as_deref());
+        let selectors =
+            [("labelSelector", selection.labels.as_deref()), ("fieldSelector", selection.fields.as_deref())];
+        let mut pages = Pages::new(&collection, &selectors);
+        while let Some(path) = pages.next_path() {
+            let page = self.page(path).await?;
             // Later pages may have a later revision (after an expired token); that of the first page is safe for all.
             if from.is_none() {
                 let is_restored = self.cache.begin_list(Revision::parse(&page.revision));
@@ -155,13 +159,11 @@ impl Reflector {
                 self.put(item, Origin::List);
                 tokio::task::coop::consume_budget().await;
             }
-            more = page.more;
-            if more.is_none() {
-                self.cache.end_list();
-                restores.is_expected = false;
-                return Ok(from.unwrap_or_default());
-            }
+            pages.continue_at(page.more.as_deref());
         }
+        self.cache.end_list();
+        restores.is_expected = false;
+        Ok(from.unwrap_or_default())
     }
 
     fn put(&self, found: &mut Decoded, origin: Origin) {
@@ -171,14 +173,9 @@ impl Reflector {
         }
     }
 
-    async fn page(&self, more: Option<&str>) -> Result<Page, kube::Error> {
-        let mut query = Query::new(&*self.cache);
-        query.add("limit", PAGE_SIZE);
-        if let Some(token) = more {
-            query.add("continue", escaped(token));
-        }
+    async fn page(&self, path: String) -> Result<Page, kube::Error> {
         let accept = if self.cache.selection().metadata_only { METADATA_LIST } else { JSON };
-        let request = query.request(accept)?;
+        let request = get(path, accept)?;
         match tokio::time::timeout(LONGEST_LIST, self.client.request_text(request)).await {
             Ok(answer) => Page::of(&answer?).map_err(kube::Error::SerdeError),
             Err(elapsed) => Err(kube::Error::Service(elapsed.into())),
@@ -239,7 +236,7 @@ impl Reflector {
         query.add("timeoutSeconds", WATCH_SECONDS);
         query.add("resourceVersion", escaped(&position.revision));
         let accept = if self.cache.selection().metadata_only { METADATA } else { JSON };
-        let request = query.request(accept)?;
+        let request = get(query.text, accept)?;
         let dead = |elapsed: tokio::time::error::Elapsed| kube::Error::Service(elapsed.into());
         let opened = tokio::time::timeout(LONGEST_LIST, self.client.request_events::<Decoded>(request)).await;
         let mut events = pin!(opened.map_err(dead)??);
@@ -328,11 +325,11 @@ impl Query {
         let separator = if self.text.ends_with('?') { "" } else { "&" };
         let _ = write!(self.text, "{separator}{option}={value}");
     }
+}
 
-    fn request(self, accept: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
-        let request = http::Request::get(self.text).header(http::header::ACCEPT, accept);
-        request.body(Vec::new()).map_err(kube::Error::HttpError)
-    }
+fn get(path: String, accept: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
+    let request = http::Request::get(path).header(http::header::ACCEPT, accept);
+    request.body(Vec::new()).map_err(kube::Error::HttpError)
 }
 
 /// Percent-encodes a query value.

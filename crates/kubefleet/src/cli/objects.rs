@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fleet_api::kinds::{Family, KindInfo, Obj, Scope, ScopeKind};
-use fleet_runtime::KindId;
+use fleet_runtime::{KindId, PageOf, Pages};
 use http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -15,8 +15,6 @@ use crate::output::Hinted;
 
 /// Timeout of a request.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
-/// Objects per page of a list, as in client-go.
-const PAGE_SIZE: u32 = 500;
 const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 
@@ -74,26 +72,16 @@ impl Hub {
         labels: Option<&str>,
     ) -> anyhow::Result<Vec<T>> {
         let mut found = Vec::new();
-        let mut more: Option<String> = None;
-        loop {
-            let mut query = form_urlencoded(&[("limit", &PAGE_SIZE.to_string())]);
-            for (option, value) in [("labelSelector", labels), ("continue", more.as_deref())] {
-                if let Some(value) = value {
-                    query.push('&');
-                    query.push_str(&form_urlencoded(&[(option, value)]));
-                }
-            }
-            let path = format!("{}?{query}", kind.collection_path(namespace));
-            let page: Page<T> = self
+        let mut pages = Pages::new(&kind.collection_path(namespace), &[("labelSelector", labels)]);
+        while let Some(path) = pages.next_path() {
+            let page: PageOf<T> = self
                 .request(Method::GET, &path, JSON, None)
                 .await
                 .map_err(|failure| self.explain_failure(&format!("list {}", kind.plural), failure))?;
+            pages.continue_at(page.more());
             found.extend(page.items);
-            more = page.metadata.continue_.filter(|token| !token.is_empty());
-            if more.is_none() {
-                return Ok(found);
-            }
         }
+        Ok(found)
     }
 
     /// Creates an object in the chosen namespace.
@@ -207,19 +195,6 @@ enum RequestFailure {
     Late,
 }
 
-#[derive(serde::Deserialize)]
-struct Page<T> {
-    #[serde(default)]
-    metadata: PageMetadata,
-    items: Vec<T>,
-}
-
-#[derive(Default, serde::Deserialize)]
-struct PageMetadata {
-    #[serde(rename = "continue")]
-    continue_: Option<String>,
-}
-
 /// The name of an object.
 #[derive(serde::Deserialize)]
 struct Named {
@@ -248,12 +223,6 @@ fn names_an_object(error: &kube::Error) -> bool {
 
 fn place<F: Family, S: Scope>(object: &Obj<F, S>) -> (Option<&str>, Option<&str>) {
     (object.metadata.namespace.as_deref(), object.metadata.name.as_deref())
-}
-
-fn form_urlencoded(pairs: &[(&str, &str)]) -> String {
-    let mut out = form_urlencoded::Serializer::new(String::new());
-    out.extend_pairs(pairs);
-    out.finish()
 }
 
 /// A patch that fails if the object has changed since it was read.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use fleet_api::kinds::{Family, Obj, Scope};
-use fleet_runtime::KindId;
+use fleet_runtime::{KindId, PageOf, Pages};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,8 +14,6 @@ use crate::cli::rights::MissingRight;
 
 /// Request timeout; a user is waiting.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
-/// Objects per page of a list; what client-go asks for.
-const PAGE_SIZE: u32 = 500;
 const WHOLE: &str = "application/json";
 /// Only metadata: the content of snapshots is large and not needed.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -49,19 +47,6 @@ pub(super) struct Server {
 #[derive(Debug, Deserialize)]
 pub(super) struct OnlyMetadata {
     pub(super) metadata: ObjectMeta,
-}
-
-#[derive(Deserialize)]
-struct Page<T> {
-    #[serde(default)]
-    metadata: PageMetadata,
-    items: Vec<T>,
-}
-
-#[derive(Default, Deserialize)]
-struct PageMetadata {
-    #[serde(rename = "continue", default)]
-    more: Option<String>,
 }
 
 impl Server {
@@ -127,28 +112,19 @@ impl Server {
         labels: &str,
         accept: &str,
     ) -> Result<Vec<T>, ReadError> {
-        let (mut found, mut more) = (Vec::new(), None::<String>);
-        loop {
-            let mut query = form_urlencoded::Serializer::new(String::new());
-            query.append_pair("limit", &PAGE_SIZE.to_string());
-            if !labels.is_empty() {
-                query.append_pair("labelSelector", labels);
-            }
-            if let Some(token) = &more {
-                query.append_pair("continue", token);
-            }
-            let path = format!("{}?{}", kind.collection_path(namespace), query.finish());
-            let page: Page<T> = match self.request(&path, accept).await {
+        let labels = Some(labels).filter(|labels| !labels.is_empty());
+        let mut found = Vec::new();
+        let mut pages = Pages::new(&kind.collection_path(namespace), &[("labelSelector", labels)]);
+        while let Some(path) = pages.next_path() {
+            let page: PageOf<T> = match self.request(&path, accept).await {
                 Ok(page) => page,
                 Err(Failure::NotFound) => return Err(ReadError::NoSuchKind { plural: kind.plural.to_string() }),
                 Err(Failure::Other(error)) => return Err(error),
             };
+            pages.continue_at(page.more());
             found.extend(page.items);
-            more = page.metadata.more.filter(|token| !token.is_empty());
-            if more.is_none() {
-                return Ok(found);
-            }
         }
+        Ok(found)
     }
 
     async fn request<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, Failure> {
