@@ -1,15 +1,23 @@
 //! Values of Kubernetes objects, parsed, printed, compared and refused as Kubernetes does. Never does I/O or reads a clock.
 //!
 //! ```
-//! use k8s_values::Quantity;
+//! use k8s_values::{GoDuration, IntOrString, Quantity, Selector, int_or_string::Rounding, merge_patch};
+//! use serde_json::json;
 //!
-//! let request: Quantity = "1536Mi".parse()?;
-//! let limit: Quantity = "2Gi".parse()?;
+//! let (request, limit): (Quantity, Quantity) = ("1536Mi".parse()?, "2Gi".parse()?);
 //! assert!(request < limit);
 //! assert_eq!((&limit - &request).to_string(), "512Mi");
-//! assert_eq!("1.5GB".parse::<Quantity>().unwrap_err().to_string(), "quantities must match the regular expression \
-//!     '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'");
-//! # Ok::<(), k8s_values::quantity::QuantityError>(())
+//!
+//! assert_eq!("1.5h".parse::<GoDuration>()?.to_string(), "1h30m0s");
+//! assert_eq!(IntOrString::from("25%").scaled(10, Rounding::Up)?, 3);
+//!
+//! let selector = Selector::parse("app=web,tier in (a,b),!old")?;
+//! assert!(selector.matches(&[("app".to_owned(), "web".to_owned()), ("tier".to_owned(), "a".to_owned())].into()));
+//!
+//! let (old, new) = (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 3}}));
+//! let patch = merge_patch::diff(&old, &new).unwrap_or_default();
+//! assert_eq!(merge_patch::applied(&old, &patch), new);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 // Arithmetic that can panic: `clippy.toml` names the types for which it is fine.
