@@ -7,7 +7,7 @@
 //! | `binding` | bindings, and their copies in a placement's per-cluster entries |
 //! | `policy_snapshot` | both policy snapshot kinds |
 //! | `work` | Works and their manifests |
-//! | `update_run`, `run_fault`, `run_message` | runs, stages, clusters and tasks of both run kinds; faults of runs, written and read |
+//! | `update_run`, `run_fault`, `run_remedy`, `run_message` | runs, stages, clusters and tasks of both run kinds; faults of runs, written and read |
 //! | `approval`, `eviction` | approval requests; evictions |
 //! | `member` | member clusters, their agents and properties, cluster profiles |
 //! | `events` | the events that accompany them |
@@ -31,6 +31,7 @@ pub mod placement;
 pub mod policy_snapshot;
 pub mod run_fault;
 pub mod run_message;
+pub mod run_remedy;
 mod state;
 pub mod update_run;
 pub mod work;

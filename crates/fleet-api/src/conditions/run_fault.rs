@@ -12,6 +12,8 @@ use std::fmt;
 
 use k8s_values::go;
 
+use super::run_remedy::RunRemedy;
+
 macro_rules! abort {
     () => {
         "cannot continue the updateRun: "
@@ -66,7 +68,7 @@ macro_rules! lead {
 
 macro_rules! faults {
     ($(
-        $id:literal $end:ident [$($lead:ident)+]
+        $id:literal $entry:tt $late_entry:tt $remedy:ident $end:ident [$($lead:ident)+]
             $variant:ident $({ $($field:ident: $field_type:ty),+ })?: $message:literal;
     )+) => {
         /// One reason why a run cannot continue.
@@ -80,6 +82,31 @@ macro_rules! faults {
             pub fn id(&self) -> &'static str {
                 match self {
                     $(Self::$variant { .. } => $id,)+
+                }
+            }
+
+            /// Its entry in docs/TROUBLESHOOTING.md, if it has one.
+            #[allow(clippy::match_same_arms, reason = "one arm per row of the table")]
+            pub fn entry(&self) -> Option<&'static str> {
+                match self {
+                    $(Self::$variant { .. } => faults!(@$entry),)+
+                }
+            }
+
+            /// Its entry if the run had been initialized before: an object has changed since then.
+            #[allow(clippy::match_same_arms, reason = "one arm per row of the table")]
+            pub fn late_entry(&self) -> Option<&'static str> {
+                let late_entry = match self {
+                    $(Self::$variant { .. } => faults!(@$late_entry),)+
+                };
+                late_entry.or_else(|| self.entry())
+            }
+
+            /// What a user can do about it.
+            #[allow(clippy::match_same_arms, reason = "one arm per row of the table")]
+            pub fn remedy(&self) -> RunRemedy {
+                match self {
+                    $(Self::$variant { .. } => RunRemedy::$remedy,)+
                 }
             }
 
@@ -114,120 +141,148 @@ macro_rules! faults {
     };
     (@terminal) => { true };
     (@retried) => { false };
+    (@_) => { None };
+    (@$entry:literal) => { Some($entry) };
 }
 
+// Per fault: its id, its entry in docs/TROUBLESHOOTING.md, the entry if the run had been initialized before (`_`: the same), the
+// remedy, whether the run ends, the prefix of the message, and the message.
 faults! {
-    "I-01" terminal [validation user] PlacementNotFound: "parent placement not found";
-    "I-02" terminal [validation user] StrategyNotExternal { strategy_type: String }:
+    "I-01" "UR-05" "UR-20" CreatePlacement terminal [validation user] PlacementNotFound:
+        "parent placement not found";
+    "I-02" "UR-06" _ MakePlacementExternal terminal [validation user] StrategyNotExternal { strategy_type: String }:
         "parent placement does not have an external rollout strategy, current strategy: {strategy_type}";
 
-    "I-03" terminal [validation] NoPolicySnapshot { placement: String }:
+    "I-03" "UR-13" "UR-25" WaitForScheduling terminal [validation] NoPolicySnapshot { placement: String }:
         "no latest policy snapshot found for placement {placement}";
-    "I-04" terminal [validation unexpected] SeveralPolicySnapshots { placement: String, found: usize }:
+    "I-04" "UR-13" "UR-25" WaitForScheduling terminal [validation unexpected]
+        SeveralPolicySnapshots { placement: String, found: usize }:
         "multiple active policy snapshots found for placement {placement}: got {found}, want 1";
-    "I-05" terminal [validation unexpected] NoPolicyIndex { snapshot: String }:
+    "I-05" "UR-30" _ ReportBug terminal [validation unexpected] NoPolicyIndex { snapshot: String }:
         "policy snapshot `{snapshot}` does not have a policy index label";
-    "I-06" terminal [validation_comma unexpected] NoClusterCount { why: ClusterCountProblem, snapshot: String }:
+    "I-06" "UR-30" _ ReportBug terminal [validation_comma unexpected]
+        NoClusterCount { why: ClusterCountProblem, snapshot: String }:
         "{why}: the policy snapshot `{snapshot}` doesn't have valid cluster count annotation";
-    "I-07" terminal [validation] NotFullyScheduled { snapshot_name: String }:
+    "I-07" "UR-13" "UR-25" WaitForScheduling terminal [validation] NotFullyScheduled { snapshot_name: String }:
         "policy snapshot `{snapshot_name}` not fully scheduled yet";
 
-    "I-08" retried [none] BindingOfOldPolicy { old_binding: String, snapshot: String, state: String }:
+    "I-08" "UR-16" _ Wait retried [none] BindingOfOldPolicy { old_binding: String, snapshot: String, state: String }:
         "binding `{old_binding}` with old policy snapshot `{snapshot}` has state {state}, we might observe a transient state, need retry";
-    "I-09" terminal [validation] NoBindings { snapshot: String }:
+    "I-09" "UR-14" "UR-26" WaitForScheduling terminal [validation] NoBindings { snapshot: String }:
         "no scheduled or to-be-deleted bindings found for the latest policy snapshot {snapshot}";
-    "I-10" terminal [validation unexpected] BindingCountDiffers { selected: usize, observed: i64 }:
+    "I-10" "UR-14" "UR-26" WaitForScheduling terminal [validation unexpected]
+        BindingCountDiffers { selected: usize, observed: i64 }:
         "the number of selected bindings {selected} is not equal to the observed cluster count {observed}";
 
-    "I-11" terminal [validation user] StrategyNotFound { strategy: String }:
+    "I-11" "UR-07" "UR-21" CreateStrategy terminal [validation user] StrategyNotFound { strategy: String }:
         "referenced updateStrategy not found: `{strategy}`";
-    "I-12" terminal [validation user] InvalidBeforeStageTasks { strategy: String, stage: String, problem: BeforeStageTasksProblem }:
+    "I-12" "UR-08" "UR-22" FixStrategy terminal [validation user]
+        InvalidBeforeStageTasks { strategy: String, stage: String, problem: BeforeStageTasksProblem }:
         "the before stage tasks are invalid, updateStrategy: `{strategy}`, stage: {stage}, err: {problem}";
-    "I-13" terminal [validation user] InvalidAfterStageTasks { strategy: String, stage: String, problem: AfterStageTasksProblem }:
+    "I-13" "UR-08" "UR-22" FixStrategy terminal [validation user]
+        InvalidAfterStageTasks { strategy: String, stage: String, problem: AfterStageTasksProblem }:
         "the after stage tasks are invalid, updateStrategy: `{strategy}`, stage: {stage}, err: {problem}";
-    "I-14" terminal [validation user] InvalidStageSelector { strategy: String, stage: String, error: String }:
+    "I-14" "UR-15" _ FixStrategy terminal [validation user]
+        InvalidStageSelector { strategy: String, stage: String, error: String }:
         "the stage label selector is invalid, updateStrategy: `{strategy}`, stage: {stage}, err: {error}";
-    "I-15" terminal [validation user] ClusterInSeveralStages { cluster: String }:
+    "I-15" "UR-09" "UR-23" FixClusterLabels terminal [validation user] ClusterInSeveralStages { cluster: String }:
         "cluster `{cluster}` appears in more than one stages";
-    "I-16" terminal [validation user] InvalidSortingLabel { key: String, value: String, cluster: String, problem: SortingLabelProblem }:
+    "I-16" "UR-11" "UR-27" FixClusterLabels terminal [validation user]
+        InvalidSortingLabel { key: String, value: String, cluster: String, problem: SortingLabelProblem }:
         "the sorting label `{key}:{value}` on cluster `{cluster}` is not valid: strconv.Atoi: parsing \"{value}\": {problem}";
-    "I-17" terminal [validation user] ClustersInNoStage { clusters: UnplacedClusters }:
+    "I-17" "UR-10" "UR-27" FixClusterLabels terminal [validation user]
+        ClustersInNoStage { clusters: UnplacedClusters }:
         "some clusters are not placed in any stage, {clusters}";
 
-    "I-18" terminal [validation user] InvalidSnapshotIndex { index: String }:
+    "I-18" "UR-12" _ UseOtherSnapshotIndex terminal [validation user] InvalidSnapshotIndex { index: String }:
         "invalid resource snapshot index `{index}` provided, expected an integer >= 0";
-    "I-19" terminal [validation user] SnapshotNotFound { index: u64, placement: String }:
+    "I-19" "UR-04" _ UseOtherSnapshotIndex terminal [validation user]
+        SnapshotNotFound { index: u64, placement: String }:
         "no resourceSnapshots with index `{index}` found for placement `{placement}`";
-    "I-20" terminal [validation user] ResourcesNotSelectable { error: String }: "{error}";
-    "I-21" terminal [validation unexpected] NoMasterSnapshot { placement: String }:
+    "I-20" "UR-30" _ FixSelectors terminal [validation user] ResourcesNotSelectable { error: String }:
+        "{error}";
+    "I-21" "UR-30" _ UseOtherSnapshotIndex terminal [validation unexpected] NoMasterSnapshot { placement: String }:
         "no master resourceSnapshot found for placement {placement}";
-    "I-22" terminal [validation] OverridesNotFound { error: String }: "{error}";
+    "I-22" "UR-30" _ FixSelectors terminal [validation] OverridesNotFound { error: String }:
+        "{error}";
 
-    "V-01" terminal [abort user] ApplyStrategyOutdated { latest: String, recorded: String }:
+    "V-01" "UR-28" _ NewRun terminal [abort user] ApplyStrategyOutdated { latest: String, recorded: String }:
         "the applyStrategy in the updateRun is outdated, latest: {latest}, recorded: {recorded}";
-    "V-02" terminal [abort] PolicyIndexOutdated { latest: String, recorded: String }:
+    "V-02" "UR-25" _ NewRun terminal [abort] PolicyIndexOutdated { latest: String, recorded: String }:
         "the policy snapshot index used in the updateRun is outdated, latest: {latest}, recorded: {recorded}";
-    "V-03" terminal [abort] ClusterCountOutdated { latest: i64, recorded: i64 }:
+    "V-03" "UR-26" _ NewRun terminal [abort] ClusterCountOutdated { latest: i64, recorded: i64 }:
         "the cluster count initialized in the updateRun is outdated, latest: {latest}, recorded: {recorded}";
-    "V-04" terminal [abort unexpected] NoStrategyRecorded: "the updateRun has nil updateStrategySnapshot";
-    "V-05" terminal [abort unexpected] NoStagesRecorded: "the updateRun has nil stagesStatus";
-    "V-06" terminal [abort] StageCountChanged { new: usize, existing: usize }:
+    "V-04" "UR-30" _ ReportBug terminal [abort unexpected] NoStrategyRecorded:
+        "the updateRun has nil updateStrategySnapshot";
+    "V-05" "UR-30" _ ReportBug terminal [abort unexpected] NoStagesRecorded:
+        "the updateRun has nil stagesStatus";
+    "V-06" "UR-30" _ NewRun terminal [abort] StageCountChanged { new: usize, existing: usize }:
         "the number of stages in the updateRun has changed, new: {new}, existing: {existing}";
-    "V-07" terminal [abort] StageNameChanged { index: usize, new: String, existing: String }:
+    "V-07" "UR-30" _ NewRun terminal [abort] StageNameChanged { index: usize, new: String, existing: String }:
         "index `{index}` stage name in the updateRun has changed, new: {new}, existing: {existing}";
-    "V-08" terminal [abort] StageSizeChanged { index: usize, new: usize, existing: usize }:
+    "V-08" "UR-27" _ NewRun terminal [abort] StageSizeChanged { index: usize, new: usize, existing: usize }:
         "the number of clusters in index `{index}` stage has changed, new: {new}, existing: {existing}";
-    "V-09" terminal [abort] StageClusterChanged { position: usize, index: usize, new: String, existing: String }:
+    "V-09" "UR-27" _ NewRun terminal [abort]
+        StageClusterChanged { position: usize, index: usize, new: String, existing: String }:
         "the `{position}` cluster in the `{index}` stage has changed, new: {new}, existing: {existing}";
-    "V-10" terminal [abort] InvalidConcurrency { error: String }: "{error}";
-    "V-11" terminal [abort unexpected] FinishedAfterUpdating { finished: usize, updating: usize }:
+    "V-10" "UR-30" _ FixStrategy terminal [abort] InvalidConcurrency { error: String }:
+        "{error}";
+    "V-11" "UR-30" _ ReportBug terminal [abort unexpected] FinishedAfterUpdating { finished: usize, updating: usize }:
         "the finished stage `{finished}` is after the updating stage `{updating}`";
-    "V-12" terminal [abort unexpected] FinishedStageUnfinished { cluster: String, stage: String }:
+    "V-12" "UR-30" _ ReportBug terminal [abort unexpected] FinishedStageUnfinished { cluster: String, stage: String }:
         "cluster `{cluster}` in the finished stage `{stage}` has not succeeded";
-    "V-13" terminal [abort unexpected] FinishedOutOfOrder { stage: String, last_finished: i64 }:
+    "V-13" "UR-30" _ ReportBug terminal [abort unexpected] FinishedOutOfOrder { stage: String, last_finished: i64 }:
         "the finished stage `{stage}` is not right after the last finished stage with index `{last_finished}`";
-    "V-14" terminal [abort] StageFailed { stage: String, message: String }:
+    "V-14" "UR-30" _ ReportBug terminal [abort] StageFailed { stage: String, message: String }:
         "the stage `{stage}` has failed, err: {message}";
-    "V-15" terminal [abort unexpected] TwoStagesUpdating { stage: String, updating: usize }:
+    "V-15" "UR-30" _ ReportBug terminal [abort unexpected] TwoStagesUpdating { stage: String, updating: usize }:
         "the stage `{stage}` is updating, but there is already a stage with index `{updating}` updating";
-    "V-16" terminal [abort unexpected] UpdatingOutOfOrder { stage: String, last_finished: i64 }:
+    "V-16" "UR-30" _ ReportBug terminal [abort unexpected] UpdatingOutOfOrder { stage: String, last_finished: i64 }:
         "the updating stage `{stage}` is not right after the last finished stage with index `{last_finished}`";
-    "V-17" terminal [abort unexpected] TooManyUpdating { updating: usize, stage: String, concurrency: usize }:
+    "V-17" "UR-30" _ ReportBug terminal [abort unexpected]
+        TooManyUpdating { updating: usize, stage: String, concurrency: usize }:
         "the number of updating clusters `{updating}` in the updating stage `{stage}` exceeds maxConcurrency `{concurrency}`";
-    "V-18" terminal [abort unexpected] NoDeleteStageRecorded: "the updateRun has nil deletionStageStatus";
-    "V-19" terminal [abort unexpected] NotInDeleteStage { cluster: String }:
+    "V-18" "UR-30" _ ReportBug terminal [abort unexpected] NoDeleteStageRecorded:
+        "the updateRun has nil deletionStageStatus";
+    "V-19" "UR-27" _ NewRun terminal [abort unexpected] NotInDeleteStage { cluster: String }:
         "the cluster `{cluster}` to be deleted is not in the delete stage";
-    "V-20" terminal [abort unexpected] DeletingTooEarly { updating: i64, last_finished: i64 }:
+    "V-20" "UR-30" _ ReportBug terminal [abort unexpected] DeletingTooEarly { updating: i64, last_finished: i64 }:
         "the delete stage is active, but there are still stages updating, updatingStageIndex: {updating}, lastFinishedStageIndex: {last_finished}";
-    "V-21" terminal [abort] DeleteStageFailed { message: String }: "the delete stage has failed, err: {message}";
+    "V-21" "UR-30" _ ReportBug terminal [abort] DeleteStageFailed { message: String }:
+        "the delete stage has failed, err: {message}";
 
-    "E-01" terminal [abort unexpected] UnsupportedBeforeStageTask { task_type: String }:
+    "E-01" "UR-30" _ ReportBug terminal [abort unexpected] UnsupportedBeforeStageTask { task_type: String }:
         "found unsupported task type in before stage tasks: {task_type}";
-    "E-02" terminal [abort] ClusterFailed { cluster: String, stage: String }:
+    "E-02" "UR-30" _ ReportBug terminal [abort] ClusterFailed { cluster: String, stage: String }:
         "the cluster `{cluster}` in the stage {stage} has failed";
-    "E-03" terminal [abort unexpected] BindingMissing { cluster: String, stage: String }:
+    "E-03" "UR-30" _ ReportBug terminal [abort unexpected] BindingMissing { cluster: String, stage: String }:
         "the binding for cluster `{cluster}` in stage `{stage}` is not found in the toBeUpdatedBindings map";
-    "E-04" terminal [abort] Preempted { by_other_run: Preemption }: "{by_other_run}";
-    "E-05" retried [none] ClusterUpdateErred { stage: String, run_name: String }:
+    "E-04" "UR-24" _ LetOtherRunFinish terminal [abort] Preempted { by_other_run: Preemption }:
+        "{by_other_run}";
+    "E-05" "UR-30" _ ReportBug retried [none] ClusterUpdateErred { stage: String, run_name: String }:
         "the cluster updating encountered an error at stage `{stage}`, updateRun := `{run_name}`";
     // The backtick that is missing after the wanted run is missing on the wire too.
-    "E-06" terminal [abort unexpected] ForeignApprovalRequest { request: String, found_run: String, found_stage: String, run: String, stage: String }:
+    "E-06" "UR-29" _ DeleteForeignRequest terminal [abort unexpected]
+        ForeignApprovalRequest { request: String, found_run: String, found_stage: String, run: String, stage: String }:
         "the approval request task `{request}` is targeting update run `{found_run}` and stage `{found_stage}`, want target update run `{run} and stage `{stage}`";
-    "E-07" terminal [abort unexpected] NotInDeletingStage { cluster: String }:
+    "E-07" "UR-30" _ ReportBug terminal [abort unexpected] NotInDeletingStage { cluster: String }:
         "the to be deleted cluster `{cluster}` is not in the deleting stage during execution";
-    "E-08" terminal [abort unexpected] DeletedStillBound { cluster: String }:
+    "E-08" "UR-30" _ ReportBug terminal [abort unexpected] DeletedStillBound { cluster: String }:
         "the deleted cluster `{cluster}` in the deleting stage still has a binding";
-    "E-09" terminal [abort unexpected] DeletingStillBound { cluster: String }:
+    "E-09" "UR-30" _ ReportBug terminal [abort unexpected] DeletingStillBound { cluster: String }:
         "the cluster `{cluster}` in the deleting stage is marked as deleting but its corresponding binding is not deleting";
-    "E-10" terminal [unexpected] UnsupportedState { state: String }: "found unsupported updateRun state: {state}";
+    "E-10" "UR-30" _ ReportBug terminal [unexpected] UnsupportedState { state: String }:
+        "found unsupported updateRun state: {state}";
 
-    "S-01" terminal [abort unexpected] BindingMissingWhileStopping { cluster: String, stage: String }:
+    "S-01" "UR-30" _ ReportBug terminal [abort unexpected]
+        BindingMissingWhileStopping { cluster: String, stage: String }:
         "the binding for cluster `{cluster}` in stage `{stage}` is not found in the toBeUpdatedBindings map during stopping";
-    "S-02" terminal [abort unexpected] NotInDeletingStageWhileStopping { cluster: String }:
+    "S-02" "UR-30" _ ReportBug terminal [abort unexpected] NotInDeletingStageWhileStopping { cluster: String }:
         "the to be deleted cluster `{cluster}` is not in the deleting stage during stopping";
 
     // Failed reads and writes, which have no id.
-    "-" retried [none] RequestFailed { error: String }: "{error}";
+    "-" _ _ Wait retried [none] RequestFailed { error: String }:
+        "{error}";
 }
 
 /// All faults of one plan, in order. Prints each text once.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use fleet_api::conditions::run_remedy::RunRemedy;
 use fleet_api::kinds::MemberCluster;
 use fleet_api::names::Index;
 use fleet_api::types::{ClusterUpdatingStatus, EmbeddedObject, NamespacedName, UpdateRunStatus};
@@ -17,7 +18,7 @@ use super::changes::{Change, Content, between, opened};
 use super::{Gate, index_of, run};
 use crate::overrides::{Pinned, Scopes, SnapshotFacts, Target};
 use crate::placement::{self, ResourceSnapshotFacts};
-use crate::updaterun::{BindingFacts, Observed, Remedy, RunFacts, RunOutcome, Write, plan};
+use crate::updaterun::{BindingFacts, Observed, RunFacts, RunOutcome, Write, plan};
 use crate::workgen;
 
 /// The forecast of a run.
@@ -132,7 +133,7 @@ pub fn forecast(observed: &Observed<'_>, contents: &Contents<'_>, now: Timestamp
         }),
         remedy: blocker
             .map(|blocker| blocker.remedy)
-            .filter(|remedy| *remedy != Remedy::Wait)
+            .filter(|remedy| *remedy != RunRemedy::Wait)
             .map(|one| one.to_string()),
     }
 }

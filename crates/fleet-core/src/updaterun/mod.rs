@@ -17,7 +17,7 @@
 //! | `execute`, `gates`, `clusters`, `binding` | stages, approvals and waits, clusters, what a binding proves |
 //! | `remove`, `stop` | delete stage and deletion of the run; stopping |
 //! | `status` | events, when a status write may be deferred, overview of stages |
-//! | `report`, `remedy`, `metrics` | results as values |
+//! | `report`, `metrics` | results as values |
 
 mod binding;
 mod clusters;
@@ -28,7 +28,6 @@ mod initialize;
 mod metrics;
 mod observed;
 mod prerequisites;
-mod remedy;
 mod remove;
 mod report;
 mod stages;
@@ -51,7 +50,6 @@ pub use observed::{
     ApprovalFacts, BindingFacts, ConcurrentRunFacts, MatchedOverrides, MemberFacts, NoOverrides, Observed, Overrides,
     PolicySnapshotFacts, RunFacts, Settings, Unmatched,
 };
-pub use remedy::Remedy;
 pub use report::{Blocker, Cause, ClusterStep, Object, Report, RunOutcome, StageReport, StageStep};
 pub use status::outline;
 

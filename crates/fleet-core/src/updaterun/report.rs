@@ -6,11 +6,11 @@ use std::fmt;
 use fleet_api::conditions::events::RunEvent;
 use fleet_api::conditions::per_cluster::RolloutStep;
 use fleet_api::conditions::run_fault::{RunFailure, RunFault};
+use fleet_api::conditions::run_remedy::RunRemedy;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::binding::Progress;
-use super::remedy::Remedy;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -64,43 +64,40 @@ impl RunOutcome {
 pub struct Blocker {
     pub cause: Cause,
     pub object: Object,
-    pub remedy: Remedy,
+    pub remedy: RunRemedy,
 }
 
 impl Blocker {
+    fn new(cause: Cause, object: Object) -> Self {
+        Self { remedy: cause.remedy(), cause, object }
+    }
+
     pub(super) fn about_cluster(cause: Cause) -> Self {
         let object = match &cause {
             Cause::Updating { cluster, .. } | Cause::Removing { cluster, .. } => Object::Cluster(cluster.clone()),
             _ => Object::Run,
         };
-        let remedy = Remedy::of(&cause);
-        Self { cause, object, remedy }
+        Self::new(cause, object)
     }
 
     pub(super) fn about_binding(cause: Cause, binding: String) -> Self {
-        let remedy = Remedy::of(&cause);
-        Self { cause, object: Object::Binding(binding), remedy }
+        Self::new(cause, Object::Binding(binding))
     }
 
     pub(super) fn about_request(cause: Cause, request: &str) -> Self {
-        let remedy = Remedy::of(&cause);
-        Self { cause, object: Object::ApprovalRequest(request.to_owned()), remedy }
+        Self::new(cause, Object::ApprovalRequest(request.to_owned()))
     }
 
     pub(super) fn about_stage(cause: Cause, stage: &str) -> Self {
-        let remedy = Remedy::of(&cause);
-        Self { cause, object: Object::Stage(stage.to_owned()), remedy }
+        Self::new(cause, Object::Stage(stage.to_owned()))
     }
 
     pub(super) fn about_run(cause: Cause) -> Self {
-        let remedy = Remedy::of(&cause);
-        Self { cause, object: Object::Run, remedy }
+        Self::new(cause, Object::Run)
     }
 
     pub(super) fn of_fault(fault: &RunFault) -> Self {
-        let cause = Cause::Fault(fault.clone());
-        let remedy = Remedy::of(&cause);
-        Self { cause, object: Object::of_fault(fault), remedy }
+        Self::new(Cause::Fault(fault.clone()), Object::of_fault(fault))
     }
 }
 
@@ -163,10 +160,8 @@ impl Cause {
     /// The entry of the troubleshooting catalogue for this cause.
     pub fn entry(&self, outcome: RunOutcome) -> Option<&'static str> {
         Some(match self {
-            Cause::Fault(fault) => {
-                let late = if outcome == RunOutcome::Failed { late_fault_entry(fault) } else { None };
-                late.or_else(|| fault_entry(fault))?
-            }
+            Cause::Fault(fault) if outcome == RunOutcome::Failed => fault.late_entry()?,
+            Cause::Fault(fault) => fault.entry()?,
             Cause::NotAskedToRun => "UR-02",
             Cause::AskedToStop => "UR-60",
             Cause::ObservationStale | Cause::ContentUnknown { .. } | Cause::OverrideNotSnapshotted { .. } => "UR-16",
@@ -183,46 +178,28 @@ impl Cause {
             Cause::Removing { .. } => "UR-62",
         })
     }
-}
 
-/// Faults of an initialized run have their own entries: an object has changed since the initialization.
-fn late_fault_entry(fault: &RunFault) -> Option<&'static str> {
-    Some(match fault.id() {
-        "I-01" => "UR-20",
-        "I-11" => "UR-21",
-        "I-12" | "I-13" => "UR-22",
-        "I-15" => "UR-23",
-        "I-03" | "I-04" | "I-07" => "UR-25",
-        "I-09" | "I-10" => "UR-26",
-        "I-16" | "I-17" => "UR-27",
-        _ => return None,
-    })
-}
-
-fn fault_entry(fault: &RunFault) -> Option<&'static str> {
-    Some(match fault.id() {
-        "I-19" => "UR-04",
-        "I-01" => "UR-05",
-        "I-02" => "UR-06",
-        "I-11" => "UR-07",
-        "I-12" | "I-13" => "UR-08",
-        "I-15" => "UR-09",
-        "I-17" => "UR-10",
-        "I-16" => "UR-11",
-        "I-18" => "UR-12",
-        "I-03" | "I-04" | "I-07" => "UR-13",
-        "I-09" | "I-10" => "UR-14",
-        "I-14" => "UR-15",
-        "I-08" => "UR-16",
-        "E-04" => "UR-24",
-        "V-02" => "UR-25",
-        "V-03" => "UR-26",
-        "V-08" | "V-09" | "V-19" => "UR-27",
-        "V-01" => "UR-28",
-        "E-06" => "UR-29",
-        "-" => return None,
-        _ => "UR-30",
-    })
+    /// What a user can do about it.
+    fn remedy(&self) -> RunRemedy {
+        match self {
+            Cause::Fault(fault) => fault.remedy(),
+            Cause::NotAskedToRun | Cause::AskedToStop => RunRemedy::SetStateRun,
+            Cause::ObservationStale
+            | Cause::ContentUnknown { .. }
+            | Cause::OverrideNotSnapshotted { .. }
+            | Cause::MoveNotRecorded { .. }
+            | Cause::TimedWait { .. }
+            | Cause::BindingDeleting { .. }
+            | Cause::Updating { stuck: false, progress: Progress::Done | Progress::InProgress(_), .. } => {
+                RunRemedy::Wait
+            }
+            Cause::ApprovalPending { generation, .. } | Cause::ApprovalOfOtherGeneration { generation, .. } => {
+                RunRemedy::Approve { generation: *generation }
+            }
+            Cause::Updating { .. } => RunRemedy::CheckPlacementStatus,
+            Cause::Removing { .. } => RunRemedy::CheckWorksOfCluster,
+        }
+    }
 }
 
 /// The object that a cause is about. Names are in the run's namespace.

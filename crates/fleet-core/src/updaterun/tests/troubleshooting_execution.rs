@@ -1,6 +1,7 @@
 //! Troubleshooting entries about runs that fail during execution: UR-20 to UR-30, and UR-80.
 
 use expect_test::expect;
+use fleet_api::conditions::run_remedy::RunRemedy;
 use fleet_api::kinds::Scope;
 use fleet_api::types::UpdateRunState::{Run, Stop};
 use fleet_api::well_known::labels;
@@ -8,7 +9,7 @@ use serde_json::json;
 
 use super::fixture::{RUN, RunFixture, both_scopes, set_label, strategy};
 use super::render::{message, status_text};
-use crate::updaterun::{Cause, Object, Remedy, RunOutcome};
+use crate::updaterun::{Cause, Object, RunOutcome};
 
 const USER: &str = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: ";
 const ABORT: &str = "cannot continue the updateRun: ";
@@ -30,7 +31,7 @@ fn waiting<S: Scope>(fixture: &mut RunFixture<S>) {
 }
 
 /// Expects the next plan to fail the run with this message, and the stages to keep their conditions.
-fn check_abort<S: Scope>(fixture: &mut RunFixture<S>, entry: &str, expected: &str, remedy: Remedy) {
+fn check_abort<S: Scope>(fixture: &mut RunFixture<S>, entry: &str, expected: &str, remedy: RunRemedy) {
     let before = fixture.status(RUN).clone();
     let plan = fixture.run(RUN);
     assert_eq!(plan.report.outcome, RunOutcome::Failed);
@@ -52,7 +53,7 @@ both_scopes! {
     fn ur_20_the_placement_is_deleted(mut fixture) {
         waiting(&mut fixture);
         fixture.placement = None;
-        check_abort(&mut fixture, "UR-20", &format!("{USER}parent placement not found"), Remedy::CreatePlacement);
+        check_abort(&mut fixture, "UR-20", &format!("{USER}parent placement not found"), RunRemedy::CreatePlacement);
         expect![[r#"
             run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=False/UpdateRunFailed@1s Succeeded=False/UpdateRunFailed@2s
             staging 0s..1s Progressing=False/StageUpdatingSucceeded@1s Succeeded=True/StageUpdatingSucceeded@1s
@@ -70,7 +71,7 @@ both_scopes! {
         fixture.strategy = None;
         let mut tolerant = fixture.clone();
         let key = fixture.key_of("example-strategy");
-        check_abort(&mut fixture, "UR-21", &format!("{USER}referenced updateStrategy not found: `{key}`"), Remedy::CreateStrategy);
+        check_abort(&mut fixture, "UR-21", &format!("{USER}referenced updateStrategy not found: `{key}`"), RunRemedy::CreateStrategy);
         tolerant.settings.tolerate_strategy_changes = true;
         assert!(tolerant.plan(RUN).is_idle());
     }
@@ -85,7 +86,7 @@ both_scopes! {
         fixture.strategy = Some(strategy("{stages: [{name: prod, beforeStageTasks: [{type: TimedWait, waitTime: 1m}]}]}"));
         let mut tolerant = fixture.clone();
         let error = "task 0 of type TimedWait is not allowed in beforeStageTasks, allowed type: Approval";
-        check_abort(&mut fixture, "UR-22", &format!("{USER}the before stage tasks are invalid, updateStrategy: `{key}`, stage: prod, err: {error}"), Remedy::FixStrategy);
+        check_abort(&mut fixture, "UR-22", &format!("{USER}the before stage tasks are invalid, updateStrategy: `{key}`, stage: prod, err: {error}"), RunRemedy::FixStrategy);
         tolerant.settings.tolerate_strategy_changes = true;
         assert!(tolerant.plan(RUN).is_idle());
     }
@@ -97,7 +98,7 @@ both_scopes! {
         fixture.join("member-1 environment=staging, member-2 region=west");
         drop(fixture.start(Run));
         fixture.label("member-1", "environment=staging region=west");
-        check_abort(&mut fixture, "UR-23", &format!("{USER}cluster `member-1` appears in more than one stages"), Remedy::FixClusterLabels);
+        check_abort(&mut fixture, "UR-23", &format!("{USER}cluster `member-1` appears in more than one stages"), RunRemedy::FixClusterLabels);
     }
 
     fn ur_24_a_concurrent_run_takes_the_cluster(mut fixture) {
@@ -124,7 +125,7 @@ both_scopes! {
               member1
             deleteStage"#]].assert_eq(&status_text(fixture.status(RUN)));
         assert_eq!(plan.report.blockers[0].object, Object::Binding(binding));
-        assert_eq!(plan.report.blockers[0].remedy, Remedy::LetOtherRunFinish);
+        assert_eq!(plan.report.blockers[0].remedy, RunRemedy::LetOtherRunFinish);
         fixture.serve_all();
         let started = fixture.binding("member2").status.as_ref().unwrap().conditions[0].message.clone();
         assert_eq!(started, "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: , updateRun: example-run-1");
@@ -151,7 +152,7 @@ both_scopes! {
         fixture.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
         // The result is the same while the scheduler is working and afterwards.
         fixture.set_scheduled(false);
-        check_abort(&mut fixture, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
+        check_abort(&mut fixture, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), RunRemedy::NewRun);
     }
 
     fn ur_25_a_policy_that_is_being_changed_ends_nothing_before_it_is(mut fixture) {
@@ -161,14 +162,14 @@ both_scopes! {
         assert!(plan.is_idle(), "{plan:?}");
         assert_eq!(plan.report.blockers[0].cause, Cause::ObservationStale);
         fixture.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
-        check_abort(&mut fixture, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
+        check_abort(&mut fixture, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), RunRemedy::NewRun);
     }
 
     fn ur_25_the_policy_is_no_longer_fulfilled(mut fixture) {
         waiting(&mut fixture);
         fixture.set_scheduled(false);
         let expected = format!("{ABORT}failed to validate the updateRun: policy snapshot `{}-0` not fully scheduled yet", fixture.key.name);
-        check_abort(&mut fixture, "UR-25", &expected, Remedy::WaitForScheduling);
+        check_abort(&mut fixture, "UR-25", &expected, RunRemedy::WaitForScheduling);
     }
 
     fn ur_26_the_number_of_clusters_changes(mut fixture) {
@@ -177,52 +178,52 @@ both_scopes! {
         fixture.number_of_clusters("3");
         waiting(&mut fixture);
         fixture.number_of_clusters("4");
-        check_abort(&mut fixture, "UR-26", &format!("{ABORT}the cluster count initialized in the updateRun is outdated, latest: 4, recorded: 3"), Remedy::NewRun);
+        check_abort(&mut fixture, "UR-26", &format!("{ABORT}the cluster count initialized in the updateRun is outdated, latest: 4, recorded: 3"), RunRemedy::NewRun);
     }
 
     fn ur_27_a_cluster_joins(mut fixture) {
         waiting(&mut fixture);
         let mut nowhere = fixture.clone();
         fixture.join("member4 env=prod");
-        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `1` stage has changed, new: 2, existing: 1"), Remedy::NewRun);
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `1` stage has changed, new: 2, existing: 1"), RunRemedy::NewRun);
         nowhere.join("member4 env=none");
-        check_abort(&mut nowhere, "UR-27", &format!("{USER}some clusters are not placed in any stage, total 1, showing up to 10: member4"), Remedy::FixClusterLabels);
+        check_abort(&mut nowhere, "UR-27", &format!("{USER}some clusters are not placed in any stage, total 1, showing up to 10: member4"), RunRemedy::FixClusterLabels);
     }
 
     fn ur_27_a_cluster_leaves_even_one_of_a_finished_stage(mut fixture) {
         waiting(&mut fixture);
         fixture.deselect("member1");
-        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), RunRemedy::NewRun);
     }
 
     fn ur_27_the_order_of_a_stage_changes(mut fixture) {
         waiting(&mut fixture);
         let mut unsorted = fixture.clone();
         fixture.label("member1", "env=staging order=3");
-        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the `0` cluster in the `0` stage has changed, new: member2, existing: member1"), Remedy::NewRun);
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the `0` cluster in the `0` stage has changed, new: member2, existing: member1"), RunRemedy::NewRun);
         unsorted.label("member1", "env=staging");
         let expected = format!("{USER}the sorting label `order:` on cluster `member1` is not valid: strconv.Atoi: parsing \"\": invalid syntax");
-        check_abort(&mut unsorted, "UR-27", &expected, Remedy::FixClusterLabels);
+        check_abort(&mut unsorted, "UR-27", &expected, RunRemedy::FixClusterLabels);
     }
 
     fn ur_27_a_cluster_moves_to_another_stage(mut fixture) {
         waiting(&mut fixture);
         fixture.label("member2", "env=prod");
-        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), RunRemedy::NewRun);
     }
 
     fn ur_27_a_binding_that_leaves_was_not_recorded(mut fixture) {
         waiting(&mut fixture);
         fixture.join("member9 env=none");
         fixture.deselect("member9");
-        check_abort(&mut fixture, "UR-27", &format!("{ABORT}unexpected behavior which cannot be handled by the controller: the cluster `member9` to be deleted is not in the delete stage"), Remedy::NewRun);
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}unexpected behavior which cannot be handled by the controller: the cluster `member9` to be deleted is not in the delete stage"), RunRemedy::NewRun);
     }
 
     fn ur_28_the_apply_strategy_changes(mut fixture) {
         waiting(&mut fixture);
         fixture.edit_placement(|spec| spec["strategy"]["applyStrategy"] = json!({"type": "ServerSideApply"}));
         let plan = fixture.run(RUN);
-        assert_eq!(plan.report.blockers[0].remedy, Remedy::NewRun);
+        assert_eq!(plan.report.blockers[0].remedy, RunRemedy::NewRun);
         expect![[r#"cannot continue the updateRun: failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: {"comparisonOption":"PartialComparison","whenToApply":"Always","type":"ServerSideApply","serverSideApplyConfig":{"force":false},"whenToTakeOver":"Always"}, recorded: {"comparisonOption":"PartialComparison","whenToApply":"Always","type":"ClientSideApply","whenToTakeOver":"Always"}"#]]
             .assert_eq(&message(fixture.status(RUN), "Succeeded"));
     }
@@ -234,7 +235,7 @@ both_scopes! {
         let (request, run) = (fixture.key_of("example-run-before-prod"), fixture.key_of(RUN));
         let expected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: the approval request task `{request}` is targeting update run `{run}` and stage `canary`, want target update run `{run} and stage `prod`");
         assert_eq!(message(fixture.status(RUN), "Succeeded"), expected);
-        assert_eq!(plan.report.blockers[0].remedy, Remedy::DeleteForeignRequest);
+        assert_eq!(plan.report.blockers[0].remedy, RunRemedy::DeleteForeignRequest);
         // An abort in a stage marks the stage too.
         assert_eq!(fixture.status(RUN).stages_status[1].conditions[1].message, expected);
     }
@@ -244,7 +245,7 @@ both_scopes! {
         let status = fixture.runs.get_mut(RUN).unwrap().status.as_mut().unwrap();
         status.deletion_stage_status = None;
         let plan = fixture.run(RUN);
-        assert_eq!(plan.report.blockers[0].remedy, Remedy::ReportBug);
+        assert_eq!(plan.report.blockers[0].remedy, RunRemedy::ReportBug);
         let expected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: the updateRun has nil deletionStageStatus");
         assert_eq!(message(fixture.status(RUN), "Succeeded"), expected);
     }

@@ -1,12 +1,13 @@
 //! Troubleshooting entries about runs that are not initialized: UR-02 to UR-16.
 
 use expect_test::expect;
+use fleet_api::conditions::run_remedy::RunRemedy;
 use fleet_api::types::UpdateRunState::{Initialize, Run, Stop};
 use serde_json::json;
 
 use super::fixture::{RUN, both_scopes, strategy};
 use super::render::{message, status_text};
-use crate::updaterun::{Cause, Object, Remedy, RunOutcome};
+use crate::updaterun::{Cause, Object, RunOutcome};
 
 /// The prefix of messages about user input.
 const USER: &str = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: ";
@@ -18,7 +19,7 @@ fn check_failure<S: fleet_api::kinds::Scope>(
     index: &str,
     expected: &str,
     entry: &str,
-    remedy: Remedy,
+    remedy: RunRemedy,
 ) {
     fixture.create_run(RUN, index, Run);
     let plan = fixture.run(RUN);
@@ -53,7 +54,7 @@ both_scopes! {
         }));
         assert_eq!(plan.report.outcome, RunOutcome::Idle);
         let blocker = &plan.report.blockers[0];
-        assert_eq!((blocker.cause.entry(plan.report.outcome), blocker.remedy), (Some("UR-02"), Remedy::SetStateRun));
+        assert_eq!((blocker.cause.entry(plan.report.outcome), blocker.remedy), (Some("UR-02"), RunRemedy::SetStateRun));
     }
 
     fn ur_03_a_run_created_stopped_is_initialized_and_rolls_out_nothing(mut fixture) {
@@ -77,7 +78,7 @@ both_scopes! {
         fixture.join("member1 env=staging, member2 env=prod");
         let key = fixture.key_of(fixture.key.name.as_str());
         let expected = format!("{USER}no resourceSnapshots with index `1` found for placement `{key}`");
-        check_failure(&mut fixture, "1", &expected, "UR-04", Remedy::UseOtherSnapshotIndex);
+        check_failure(&mut fixture, "1", &expected, "UR-04", RunRemedy::UseOtherSnapshotIndex);
         let status = fixture.status(RUN);
         assert_eq!(status.policy_snapshot_index_used, "0");
         assert_eq!(status.policy_observed_cluster_count, Some(2));
@@ -89,7 +90,7 @@ both_scopes! {
         fixture.join("member1 env=staging, member2 env=prod");
         let key = fixture.key_of(fixture.key.name.as_str());
         let expected = format!("{USER}no resourceSnapshots with index `1` found for placement `{key}`");
-        check_failure(&mut fixture, "01", &expected, "UR-04", Remedy::UseOtherSnapshotIndex);
+        check_failure(&mut fixture, "01", &expected, "UR-04", RunRemedy::UseOtherSnapshotIndex);
     }
 
     /// decisions.md D1.
@@ -103,27 +104,27 @@ both_scopes! {
 
     fn ur_05_the_placement_does_not_exist(mut fixture) {
         fixture.placement = None;
-        check_failure(&mut fixture, "", &format!("{USER}parent placement not found"), "UR-05", Remedy::CreatePlacement);
+        check_failure(&mut fixture, "", &format!("{USER}parent placement not found"), "UR-05", RunRemedy::CreatePlacement);
     }
 
     fn ur_05_a_placement_that_is_being_deleted_counts_as_gone(mut fixture) {
         fixture.join("member1 env=staging");
         let now = fixture.now;
         super::fixture::set_deleting(fixture.placement.as_mut().unwrap(), now);
-        check_failure(&mut fixture, "", &format!("{USER}parent placement not found"), "UR-05", Remedy::CreatePlacement);
+        check_failure(&mut fixture, "", &format!("{USER}parent placement not found"), "UR-05", RunRemedy::CreatePlacement);
     }
 
     fn ur_06_the_placement_is_not_external(mut fixture) {
         fixture.edit_placement(|spec| spec["strategy"] = json!({}));
         let expected = format!("{USER}parent placement does not have an external rollout strategy, current strategy: RollingUpdate");
-        check_failure(&mut fixture, "", &expected, "UR-06", Remedy::MakePlacementExternal);
+        check_failure(&mut fixture, "", &expected, "UR-06", RunRemedy::MakePlacementExternal);
     }
 
     fn ur_07_the_strategy_does_not_exist(mut fixture) {
         fixture.join("member1 env=staging");
         fixture.strategy = None;
         let key = fixture.key_of("example-strategy");
-        check_failure(&mut fixture, "", &format!("{USER}referenced updateStrategy not found: `{key}`"), "UR-07", Remedy::CreateStrategy);
+        check_failure(&mut fixture, "", &format!("{USER}referenced updateStrategy not found: `{key}`"), "UR-07", RunRemedy::CreateStrategy);
     }
 
     fn ur_08_stage_tasks_are_invalid(mut fixture) {
@@ -139,7 +140,7 @@ both_scopes! {
         ] {
             fixture.strategy = Some(strategy(&format!("{{stages: [{{name: staging, labelSelector: {{}}, {tasks}}}]}}")));
             let expected = format!("{USER}the {side} stage tasks are invalid, updateStrategy: `{key}`, stage: staging, err: {error}");
-            check_failure(&mut fixture, "", &expected, "UR-08", Remedy::FixStrategy);
+            check_failure(&mut fixture, "", &expected, "UR-08", RunRemedy::FixStrategy);
             let status = fixture.status(RUN);
             assert!(status.staged_update_strategy_snapshot.is_some() && status.stages_status.is_empty());
         }
@@ -151,14 +152,14 @@ both_scopes! {
             {name: west, labelSelector: {matchLabels: {region: west}}}]}"));
         fixture.join("member-1 environment=staging region=west, member-2 region=west");
         let expected = format!("{USER}cluster `member-1` appears in more than one stages");
-        check_failure(&mut fixture, "", &expected, "UR-09", Remedy::FixClusterLabels);
+        check_failure(&mut fixture, "", &expected, "UR-09", RunRemedy::FixClusterLabels);
     }
 
     fn ur_10_clusters_are_in_no_stage(mut fixture) {
         fixture.strategy = Some(strategy("{stages: [{name: nobody, labelSelector: {matchLabels: {env: none}}}]}"));
         fixture.join("cluster-1, cluster-3, cluster-2");
         let expected = format!("{USER}some clusters are not placed in any stage, total 3, showing up to 10: cluster-1, cluster-2, cluster-3");
-        check_failure(&mut fixture, "", &expected, "UR-10", Remedy::FixClusterLabels);
+        check_failure(&mut fixture, "", &expected, "UR-10", RunRemedy::FixClusterLabels);
         let status = fixture.status(RUN);
         assert!(status.staged_update_strategy_snapshot.is_some());
         assert_eq!(status.stages_status.iter().map(|stage| stage.clusters.len()).collect::<Vec<_>>(), [0]);
@@ -169,17 +170,17 @@ both_scopes! {
         fixture.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, sortingLabelKey: order}]}"));
         fixture.join("a order=1, b order=1.5");
         let expected = format!("{USER}the sorting label `order:1.5` on cluster `b` is not valid: strconv.Atoi: parsing \"1.5\": invalid syntax");
-        check_failure(&mut fixture, "", &expected, "UR-11", Remedy::FixClusterLabels);
+        check_failure(&mut fixture, "", &expected, "UR-11", RunRemedy::FixClusterLabels);
         fixture.label("b", "");
         let expected = format!("{USER}the sorting label `order:` on cluster `b` is not valid: strconv.Atoi: parsing \"\": invalid syntax");
-        check_failure(&mut fixture, "", &expected, "UR-11", Remedy::FixClusterLabels);
+        check_failure(&mut fixture, "", &expected, "UR-11", RunRemedy::FixClusterLabels);
     }
 
     fn ur_12_the_index_is_no_number(mut fixture) {
         fixture.join("member1 env=staging");
         for raw in ["x", "-1", "1.0", " 1"] {
             let expected = format!("{USER}invalid resource snapshot index `{raw}` provided, expected an integer >= 0");
-            check_failure(&mut fixture, raw, &expected, "UR-12", Remedy::UseOtherSnapshotIndex);
+            check_failure(&mut fixture, raw, &expected, "UR-12", RunRemedy::UseOtherSnapshotIndex);
         }
     }
 
@@ -187,24 +188,24 @@ both_scopes! {
         fixture.join("member1 env=staging");
         fixture.set_scheduled(false);
         let expected = format!("{VALIDATION}policy snapshot `{}-0` not fully scheduled yet", fixture.key.name);
-        check_failure(&mut fixture, "", &expected, "UR-13", Remedy::WaitForScheduling);
+        check_failure(&mut fixture, "", &expected, "UR-13", RunRemedy::WaitForScheduling);
         let placement = fixture.key_of(fixture.key.name.as_str());
         fixture.policies.clear();
         let expected = format!("{VALIDATION}no latest policy snapshot found for placement {placement}");
-        check_failure(&mut fixture, "", &expected, "UR-13", Remedy::WaitForScheduling);
+        check_failure(&mut fixture, "", &expected, "UR-13", RunRemedy::WaitForScheduling);
     }
 
     fn ur_14_bindings_do_not_fit_the_policy(mut fixture) {
         let snapshot = fixture.key_of(&format!("{}-0", fixture.key.name));
         let expected = format!("{VALIDATION}no scheduled or to-be-deleted bindings found for the latest policy snapshot {snapshot}");
-        check_failure(&mut fixture, "", &expected, "UR-14", Remedy::WaitForScheduling);
+        check_failure(&mut fixture, "", &expected, "UR-14", RunRemedy::WaitForScheduling);
         assert_eq!(fixture.status(RUN).policy_observed_cluster_count, Some(-1));
         fixture.policies.clear();
         fixture.set_policy(0, "{placementType: PickN, numberOfClusters: 3}");
         fixture.number_of_clusters("3");
         fixture.join("member1 env=staging");
         let expected = format!("{VALIDATION}unexpected behavior which cannot be handled by the controller: the number of selected bindings 1 is not equal to the observed cluster count 3");
-        check_failure(&mut fixture, "", &expected, "UR-14", Remedy::WaitForScheduling);
+        check_failure(&mut fixture, "", &expected, "UR-14", RunRemedy::WaitForScheduling);
     }
 
     fn ur_15_a_stage_selector_is_invalid(mut fixture) {
@@ -212,7 +213,7 @@ both_scopes! {
         fixture.join("member1");
         let key = fixture.key_of("example-strategy");
         let expected = format!("{USER}the stage label selector is invalid, updateStrategy: `{key}`, stage: all, err: \"Foo\" is not a valid label selector operator");
-        check_failure(&mut fixture, "", &expected, "UR-15", Remedy::FixStrategy);
+        check_failure(&mut fixture, "", &expected, "UR-15", RunRemedy::FixStrategy);
     }
 
     fn ur_16_bindings_of_an_older_policy_are_waited_for(mut fixture) {

@@ -2,13 +2,14 @@
 //! UR-62).
 
 use expect_test::expect;
+use fleet_api::conditions::run_remedy::RunRemedy;
 use fleet_api::kinds::Scope;
 use fleet_api::types::UpdateRunState::{Run, Stop};
 
 use super::fixture::{RUN, RunFixture, add_condition, both_scopes, condition, named, set_deleting, strategy};
 use super::render::{message, status_text, writes_text};
 use crate::plan::Wake;
-use crate::updaterun::{Blocker, Cause, Object, Plan, Progress, Remedy, RunOutcome};
+use crate::updaterun::{Blocker, Cause, Object, Plan, Progress, RunOutcome};
 
 const GATED: &str = "{stages: [
     {name: staging, labelSelector: {matchLabels: {env: staging}}, afterStageTasks: [{type: Approval}, {type: TimedWait, waitTime: 1m}]},
@@ -24,7 +25,7 @@ fn after_staging<S: Scope>(fixture: &mut RunFixture<S>) -> Plan {
     fixture.run(RUN)
 }
 
-fn entries(plan: &Plan) -> Vec<(Option<&'static str>, Remedy)> {
+fn entries(plan: &Plan) -> Vec<(Option<&'static str>, RunRemedy)> {
     plan.report
         .blockers
         .iter()
@@ -53,7 +54,7 @@ both_scopes! {
               member1
             deleteStage"#]].assert_eq(&status_text(fixture.status(RUN)));
         assert_eq!((plan.report.outcome, plan.wake), (RunOutcome::Stuck, Wake::OnChange));
-        assert_eq!(entries(&plan), [(Some("UR-40"), Remedy::CheckPlacementStatus)]);
+        assert_eq!(entries(&plan), [(Some("UR-40"), RunRemedy::CheckPlacementStatus)]);
         assert_eq!(plan.report.blockers[0].object, Object::Cluster("member2".to_owned()));
         expect![[r#"[Stuck { clusters: StuckClusters(["member2"]), stage: "staging", reason: "NotAllWorkAreAvailable: Available failed on member2" }]"#]]
             .assert_eq(&format!("{:?}", plan.report.events));
@@ -71,7 +72,7 @@ both_scopes! {
             fixture.binding("member2").status = None;
             fixture.serve_all();
             fixture.pass(301);
-            assert_eq!(entries(&fixture.run(RUN)), [(Some("UR-41"), Remedy::CheckPlacementStatus)]);
+            assert_eq!(entries(&fixture.run(RUN)), [(Some("UR-41"), RunRemedy::CheckPlacementStatus)]);
         }
     }
 
@@ -105,7 +106,7 @@ both_scopes! {
             add_condition(fixture.binding("member2"), condition(type_, status, reason, 2));
         }
         fixture.pass(301);
-        assert_eq!(entries(&fixture.run(RUN)), [(Some("UR-43"), Remedy::CheckPlacementStatus)]);
+        assert_eq!(entries(&fixture.run(RUN)), [(Some("UR-43"), RunRemedy::CheckPlacementStatus)]);
         add_condition(fixture.binding("member2"), condition("DiffReported", "True", "AllWorkHaveDiffReported", 2));
         fixture.step(RUN);
         assert!(fixture.status(RUN).stages_status[0].conditions.iter().any(|one| one.reason == "StageUpdatingSucceeded"));
@@ -138,7 +139,7 @@ both_scopes! {
               before example-run-before-prod
               member1
             deleteStage"#]].assert_eq(&status_text(fixture.status(RUN)));
-        assert_eq!(entries(&plan), [(Some("UR-50"), Remedy::Approve { generation: 1 }), (Some("UR-55"), Remedy::Wait)]);
+        assert_eq!(entries(&plan), [(Some("UR-50"), RunRemedy::Approve { generation: 1 }), (Some("UR-55"), RunRemedy::Wait)]);
         assert_eq!(plan.report.blockers[0].object, Object::ApprovalRequest("example-run-after-staging".to_owned()));
         expect![[r#"[WaitingForApproval { stage: "staging", request: "example-run-after-staging" }, WaitingForTime { stage: "staging", until: "2026-11-15T12:01:10Z" }]"#]]
             .assert_eq(&format!("{:?}", plan.report.events));
@@ -160,7 +161,7 @@ both_scopes! {
         let plan = fixture.run(RUN);
         assert!(plan.is_idle());
         assert_eq!(plan.report.blockers[0].cause, Cause::ApprovalOfOtherGeneration { stage: "staging".to_owned(), approved: 0, generation: 1 });
-        assert_eq!(entries(&plan)[0], (Some("UR-51"), Remedy::Approve { generation: 1 }));
+        assert_eq!(entries(&plan)[0], (Some("UR-51"), RunRemedy::Approve { generation: 1 }));
         fixture.approve("example-run-after-staging", "True", 1);
         let plan = fixture.run(RUN);
         assert_eq!(writes_text(&plan), "accept example-run-after-staging@1");
@@ -230,7 +231,7 @@ both_scopes! {
         fixture.set_state(RUN, Run);
         let plan = fixture.run(RUN);
         assert_eq!(plan.wake, Wake::At("2026-11-15T12:01:40Z".parse().unwrap()));
-        assert_eq!(entries(&plan), [(Some("UR-55"), Remedy::Wait)]);
+        assert_eq!(entries(&plan), [(Some("UR-55"), RunRemedy::Wait)]);
         fixture.pass(59);
         assert!(fixture.plan(RUN).is_idle());
         fixture.pass(1);
@@ -249,7 +250,7 @@ both_scopes! {
         fixture.serve_all();
         let plan = fixture.run(RUN);
         assert_eq!(plan.report.outcome, RunOutcome::Stopped);
-        assert_eq!(entries(&plan), [(Some("UR-60"), Remedy::SetStateRun)]);
+        assert_eq!(entries(&plan), [(Some("UR-60"), RunRemedy::SetStateRun)]);
         assert_eq!(message(fixture.status(RUN), "Progressing"), "The update run has been stopped");
         fixture.set_state(RUN, Run);
         fixture.finish(RUN);
@@ -305,7 +306,7 @@ both_scopes! {
         let plan = fixture.run(RUN);
         assert!(plan.is_idle(), "there is no stuck condition for the removal");
         assert_eq!((plan.report.outcome, plan.wake), (RunOutcome::Progressing, Wake::OnChange));
-        assert_eq!(entries(&plan), [(Some("UR-62"), Remedy::CheckWorksOfCluster)]);
+        assert_eq!(entries(&plan), [(Some("UR-62"), RunRemedy::CheckWorksOfCluster)]);
         let binding = fixture.reference_to(&format!("{}-old-01234567", fixture.key.name));
         assert_eq!(plan.report.blockers[0].cause, Cause::Removing { cluster: "old".to_owned(), binding });
     }
