@@ -117,6 +117,14 @@ impl<'a> Pinned<'a> {
         Ok(pinned)
     }
 
+    /// Whether it is unknown which overrides apply to the resource, because the hub could not discover the scope of its
+    /// kind.
+    pub fn awaits_discovery(&self, resource: &EmbeddedObject, scopes: &dyn Scopes) -> bool {
+        !self.cluster.is_empty()
+            && resource.namespace().is_empty()
+            && ResourceKey::is_cluster_scoped(resource, scopes).is_none()
+    }
+
     /// The resource for this cluster; `None` if an override deletes it.
     pub fn apply(
         &self,

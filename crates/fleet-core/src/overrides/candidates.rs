@@ -8,17 +8,21 @@ use fleet_api::types::{EmbeddedObject, EnvelopeType};
 use serde_json::Value;
 
 use crate::envelope::Envelope;
-use crate::placement::Inventory;
+use crate::placement::{GroupVersion, Inventory};
 
 /// Knows which kinds are cluster-scoped.
 pub trait Scopes: fmt::Debug {
-    /// `false` for a kind that the hub does not know.
-    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> bool;
+    /// `Some(false)` for a kind that the hub does not serve. `None` if the hub could not discover this part of its API, so
+    /// that the kind may exist.
+    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> Option<bool>;
 }
 
 impl<I: Inventory> Scopes for I {
-    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> bool {
-        self.kind(group, version, kind).is_some_and(|kind| kind.preferred && !kind.namespaced)
+    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> Option<bool> {
+        if let Some(kind) = self.kind(group, version, kind) {
+            return Some(kind.preferred && !kind.namespaced);
+        }
+        (!self.undiscovered().contains(&GroupVersion::new(group, version))).then_some(false)
     }
 }
 
@@ -62,8 +66,13 @@ impl ResourceKey {
         if !resource.namespace().is_empty() {
             return Some(Self::of_namespace(resource.namespace()));
         }
-        let key = Self::of(resource);
-        scopes.is_cluster_scoped(&key.group, &key.version, &key.kind).then_some(key)
+        (Self::is_cluster_scoped(resource, scopes) == Some(true)).then(|| Self::of(resource))
+    }
+
+    /// Whether the kind of an object without namespace is cluster-scoped; `None` if the hub could not discover that.
+    pub(super) fn is_cluster_scoped(resource: &EmbeddedObject, scopes: &dyn Scopes) -> Option<bool> {
+        let Self { group, version, kind, .. } = Self::of(resource);
+        scopes.is_cluster_scoped(&group, &version, &kind)
     }
 
     /// The key for ResourceOverrides.
@@ -80,8 +89,8 @@ pub struct Candidates {
     pub cluster: BTreeSet<ResourceKey>,
     /// Keys for ResourceOverrides.
     pub namespaced: BTreeSet<ResourceKey>,
-    /// For the kinds of objects without namespace, whether the hub knew them as cluster-scoped.
-    scopes: BTreeMap<Named, bool>,
+    /// For the kinds of objects without namespace, what the hub knew about their scope.
+    scopes: BTreeMap<Named, Option<bool>>,
 }
 
 /// Group, version and kind.
@@ -93,9 +102,16 @@ const ENVELOPE_VERSION: &str = "v1beta1";
 impl Candidates {
     /// Whether they would be the same with these scopes.
     pub fn are_current(&self, scopes: &dyn Scopes) -> bool {
-        let is_same =
-            |((group, version, kind), known): (&Named, &bool)| scopes.is_cluster_scoped(group, version, kind) == *known;
+        let is_same = |((group, version, kind), known): (&Named, &Option<bool>)| {
+            scopes.is_cluster_scoped(group, version, kind) == *known
+        };
         self.scopes.iter().all(is_same)
+    }
+
+    /// A kind whose scope the hub could not discover. Until then, overrides cannot be matched.
+    pub fn undiscovered_kind(&self) -> Option<String> {
+        let ((group, version, kind), _) = self.scopes.iter().find(|(_, known)| known.is_none())?;
+        Some(format!("{}, Kind={kind}", GroupVersion::new(group, version)))
     }
 
     /// From all resources of a snapshot group.
@@ -119,7 +135,7 @@ impl Candidates {
         let key = ResourceKey::for_cluster_overrides(resource, scopes);
         if resource.namespace().is_empty() {
             let ResourceKey { group, version, kind, .. } = ResourceKey::of(resource);
-            self.scopes.insert((group, version, kind), key.is_some());
+            self.scopes.insert((group, version, kind), ResourceKey::is_cluster_scoped(resource, scopes));
         }
         self.cluster.extend(key);
     }

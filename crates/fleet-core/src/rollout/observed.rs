@@ -67,7 +67,8 @@ impl<'a> LatestSnapshot<'a> {
 /// Which override snapshots apply to the latest content.
 #[derive(Debug, Clone)]
 pub enum Overrides<'a> {
-    /// Unknown for now: an override has no latest snapshot, or the group of resource snapshots is incomplete.
+    /// Unknown for now: an override has no latest snapshot, the group of resource snapshots is incomplete, or the scope of a
+    /// kind is undiscovered.
     Unknown,
     /// By cluster. Clusters without overrides are missing.
     Matched(BTreeMap<&'a str, ClusterOverrides>),

@@ -126,6 +126,7 @@ fn record_overrides(context: &mut PlanContext<'_>, resources: &[&EmbeddedObject]
     let matched = context.observed.overrides.matching(resources, &names);
     let matched = matched.map_err(|unmatched| match unmatched {
         Unmatched::NotSnapshotted { name } => StepError::Unknown(Cause::OverrideNotSnapshotted { name }),
+        Unmatched::Undiscovered { kind } => StepError::Unknown(Cause::ContentUnknown { resource: kind }),
         Unmatched::Invalid(error) => RunFault::OverridesNotFound { error }.into(),
     })?;
     for (cluster, mut matched) in clusters.iter_mut().zip(matched) {

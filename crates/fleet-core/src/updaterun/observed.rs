@@ -78,6 +78,8 @@ pub trait Overrides: fmt::Debug {
 pub enum Unmatched {
     /// A matching override has no snapshot yet. `name` is `namespace/name` for namespaced overrides.
     NotSnapshotted { name: String },
+    /// The hub could not discover the scope of a selected kind, on which overrides depend.
+    Undiscovered { kind: String },
     /// An error that the user must fix.
     Invalid(String),
 }

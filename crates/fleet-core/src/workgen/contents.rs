@@ -106,21 +106,25 @@ pub(super) struct NeededWork<'a> {
 }
 
 impl NeededWork<'_> {
-    /// The manifests of the Work for this cluster.
+    /// The manifests of the Work for this cluster; `None` if the hub could not discover which overrides apply.
     pub(super) fn manifests(
         &self,
         pinned: &Pinned<'_>,
         target: &Target<'_>,
         scopes: &dyn Scopes,
-    ) -> Result<Vec<EmbeddedObject>, SyncError> {
+    ) -> Result<Option<Vec<EmbeddedObject>>, SyncError> {
         let resources = match &self.envelope {
             Some(envelope) => open(envelope)?,
             None => self.plain_resources()?,
         };
+        if resources.iter().any(|resource| pinned.awaits_discovery(resource.as_ref(), scopes)) {
+            return Ok(None);
+        }
         let overridden = resources.into_iter().map(|resource| pinned.apply(resource.as_ref(), target, scopes));
         overridden
             .filter_map(Result::transpose)
             .collect::<Result<_, _>>()
+            .map(Some)
             .map_err(|why| SyncError::Override(Box::new(why)))
     }
 

@@ -174,6 +174,10 @@ fn synchronize(observed: &Observed<'_>, target: &Target<'_>, draft: Draft<'_>, p
             plan.report.outcome = SyncOutcome::AwaitingContent;
             return;
         }
+        SyncResult::NeedsDiscovery => {
+            plan.report.outcome = SyncOutcome::AwaitingDiscovery;
+            return;
+        }
         SyncResult::Failed(error) => {
             plan.report.events.extend(event_of(observed, &error));
             draft.failed(error)

@@ -38,6 +38,8 @@ pub enum SyncOutcome {
     AwaitingRollout,
     /// Works must be written and the content was not read: read it and plan again.
     AwaitingContent,
+    /// Works must be written and the hub could not discover the scope of a kind, on which overrides depend.
+    AwaitingDiscovery,
     /// The Works cannot be synchronized.
     Failed(SyncError),
     /// The step is undecided: the member has not reported it for this Work, or this plan writes the Work.

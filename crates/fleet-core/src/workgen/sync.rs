@@ -26,6 +26,7 @@ pub(super) enum SyncResult<'a> {
     /// Sorted by name.
     Synchronized(Vec<WorkState<'a>>),
     NeedsContent,
+    NeedsDiscovery,
     Failed(SyncError),
 }
 
@@ -61,6 +62,7 @@ pub(super) fn sync<'a>(observed: &'a Observed<'a>, target: &Target<'_>) -> Sync<
     match content_changes(observed, target, &own) {
         Ok(Changes::Writes(writes)) => with_strategies(observed, own, writes),
         Ok(Changes::ContentNeeded) => Sync { writes: Vec::new(), result: SyncResult::NeedsContent },
+        Ok(Changes::DiscoveryNeeded) => Sync { writes: Vec::new(), result: SyncResult::NeedsDiscovery },
         // Apply strategies do not depend on the content that failed.
         Err(error) => Sync { result: SyncResult::Failed(error), ..with_strategies(observed, own, Vec::new()) },
     }
@@ -71,6 +73,8 @@ enum Changes {
     Writes(Vec<Write>),
     /// A Work must be written, but the content was not read.
     ContentNeeded,
+    /// A Work must be written, but the hub could not discover which overrides apply to it.
+    DiscoveryNeeded,
 }
 
 fn content_changes<'a>(
@@ -103,7 +107,9 @@ fn content_changes<'a>(
             if existing.is_none() {
                 check_name_is_free(observed, &needed.name)?;
             }
-            let manifests = needed.manifests(&pinned, target, observed.scopes)?;
+            let Some(manifests) = needed.manifests(&pinned, target, observed.scopes)? else {
+                return Ok(Changes::DiscoveryNeeded);
+            };
             writes.push(write_of(observed, needed, existing, source.clone(), manifests));
         }
     }

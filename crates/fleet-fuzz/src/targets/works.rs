@@ -149,8 +149,8 @@ fn has_null(value: &Value) -> bool {
 struct Kinds;
 
 impl Scopes for Kinds {
-    fn is_cluster_scoped(&self, _: &str, _: &str, kind: &str) -> bool {
-        !is_namespaced(kind)
+    fn is_cluster_scoped(&self, _: &str, _: &str, kind: &str) -> Option<bool> {
+        Some(!is_namespaced(kind))
     }
 }
 

@@ -33,7 +33,7 @@ use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, Sc
 use fleet_api::names::PlacementKey;
 use fleet_core::overrides::Scopes;
 use fleet_core::placement::{
-    BindingFacts, CopyFacts, Fault, Inventory, Observed, Outcome as PlacementOutcome, PlacementFacts,
+    BindingFacts, CopyFacts, Fault, GroupVersion, Inventory, Observed, PlacementFacts, PlacementOutcome,
     PolicySnapshotFacts, Propagation, ResourceSnapshotFacts, SnapshotIntervals, copied, copy_namespace, plan,
 };
 use fleet_runtime::{
@@ -92,6 +92,11 @@ impl ClusterView {
     /// Which kinds are cluster-scoped.
     pub(crate) fn scopes(&self) -> impl Scopes {
         self.inventory(None)
+    }
+
+    /// Parts of the hub's API that exist but could not be discovered.
+    pub(crate) fn undiscovered(&self) -> Vec<GroupVersion> {
+        self.watched_kinds.kinds().undiscovered().to_vec()
     }
 
     /// The resource of a kind, if the server serves it.

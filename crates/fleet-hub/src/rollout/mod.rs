@@ -232,7 +232,7 @@ impl<S: Scope> Rollouts<S> {
             .with_cluster_gone(self.members.get(&member).is_none() && !self.members.is_unreadable(&member))
     }
 
-    /// The overrides of each cluster, if the candidates of this group are known.
+    /// The overrides of each cluster, if the candidates of this group and the scopes of their kinds are known.
     fn overrides<'a>(
         &self,
         key: &PlacementKey,
@@ -241,7 +241,10 @@ impl<S: Scope> Rollouts<S> {
         known: Option<&KnownCandidates>,
         clusters: impl Iterator<Item = &'a str>,
     ) -> Overrides<'a> {
-        match known.filter(|known| known.group == GroupId::of(group.iter().copied())) {
+        let is_usable = |known: &&KnownCandidates| {
+            known.group == GroupId::of(group.iter().copied()) && known.candidates.undiscovered_kind().is_none()
+        };
+        match known.filter(is_usable) {
             Some(known) => placement_overrides.matched(key, &known.candidates, clusters, &self.members),
             None => Overrides::Unknown,
         }

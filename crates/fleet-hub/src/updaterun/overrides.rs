@@ -26,6 +26,9 @@ impl Overrides for LatestOverrides<'_> {
             return Ok(vec![MatchedOverrides::default(); clusters.len()]);
         };
         let candidates = Candidates::of(resources.iter().copied(), self.scopes);
+        if let Some(kind) = candidates.undiscovered_kind() {
+            return Err(Unmatched::Undiscovered { kind });
+        }
         let not_snapshotted = || Unmatched::NotSnapshotted {
             name: overrides.missing_snapshot(placement, &candidates).unwrap_or_default(),
         };

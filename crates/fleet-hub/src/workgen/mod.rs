@@ -13,6 +13,9 @@ mod observe;
 mod rejections;
 mod triggers;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use fleet_api::kinds::{Scope, ScopeKind, Work};
 use fleet_api::types::DeletePropagationPolicy;
 use fleet_api::well_known::{annotations, finalizers};
@@ -21,6 +24,7 @@ use fleet_runtime::{
     Actions, Controller, Enqueuer, Error, KindId, KubeEvent, ObjectKey, PatchFormat, PlanInput, ReconcileContext,
     Runtime, Triggers, Wake, Write, WriteResult,
 };
+use parking_lot::Mutex;
 
 use crate::caches::{Caches, PlacementCaches};
 use crate::membership::changed;
@@ -45,6 +49,8 @@ pub(crate) fn start<S: Scope>(
     let (of_works, of_snapshots, of_placements, of_members) =
         (binding_triggers(), binding_triggers(), binding_triggers(), binding_triggers());
     let (of_cluster_overrides, of_overrides) = (binding_triggers(), binding_triggers());
+    let discovery_waiters = DiscoveryWaiters::default();
+    let waiters = discovery_waiters.clone();
     let triggers = Triggers::new()
         .on(&scope.bindings, triggers::on_binding)
         .on(&caches.works, move |event| of_works.on_work(event))
@@ -53,12 +59,13 @@ pub(crate) fn start<S: Scope>(
         .on(&caches.members, move |event| of_members.on_member(event))
         .on(&caches.cluster_overrides.snapshots, move |event| of_cluster_overrides.on_override_snapshot(event))
         .on(&caches.overrides.snapshots, move |event| of_overrides.on_override_snapshot(event))
-        .on_discovery(view.discovery(), Vec::new);
+        .on_discovery(view.discovery(), move || waiters.take());
     let generator = WorkGenerator {
         observer: Observer::new(caches, scope),
         view: view.clone(),
         contents: SnapshotContentCache::default(),
         rejections: Rejections::default(),
+        discovery_waiters,
     };
     runtime.controller(generator, triggers, options.work_generator_workers())
 }
@@ -68,6 +75,21 @@ struct WorkGenerator<S: Scope> {
     view: ClusterView,
     contents: SnapshotContentCache<S>,
     rejections: Rejections,
+    discovery_waiters: DiscoveryWaiters,
+}
+
+/// Bindings whose Works cannot be written until the hub has discovered the scope of a kind.
+#[derive(Debug, Clone, Default)]
+struct DiscoveryWaiters(Arc<Mutex<BTreeSet<ObjectKey>>>);
+
+impl DiscoveryWaiters {
+    fn add(&self, key: &ObjectKey) {
+        self.0.lock().insert(key.clone());
+    }
+
+    fn take(&self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut *self.0.lock())
+    }
 }
 
 /// The content that a binding's Works are made from.
@@ -98,6 +120,7 @@ impl<S: Scope> Controller for WorkGenerator<S> {
             return Actions::none();
         };
         let rejection = self.rejections.of(key, observation.binding.generation(), input.now);
+        let undiscovered = self.view.undiscovered();
         let scopes = self.view.scopes();
         let fetched = fetched.flatten().filter(|fetched| fetched.group == observation.group());
         let observed = Observed {
@@ -105,8 +128,17 @@ impl<S: Scope> Controller for WorkGenerator<S> {
             ..observation.observed(fetched.as_ref().map(|fetched| fetched.content.snapshots()), &scopes)
         };
         let plan = plan(&observed, input.now);
-        if plan.report.outcome == SyncOutcome::AwaitingContent {
-            return Actions::needs_facts();
+        match plan.report.outcome {
+            SyncOutcome::AwaitingContent => return Actions::needs_facts(),
+            SyncOutcome::AwaitingDiscovery => {
+                tracing::warn!(binding = %key, "work generation waits for the discovery of an API: overrides depend on the scope of its kinds");
+                self.discovery_waiters.add(key);
+                if self.view.undiscovered() != undiscovered {
+                    // Discovery changed before the binding was added to the waiters.
+                    return execute(&observation, plan).with_wake(Wake::At(input.now));
+                }
+            }
+            _ => {}
         }
         if rejection.is_none() && plan.writes.is_empty() {
             // The API server has accepted all Works.

@@ -58,8 +58,18 @@ pub(crate) fn envelope(text: &str, content: &[EmbeddedObject]) -> EmbeddedObject
 pub(crate) struct KnownKinds;
 
 impl Scopes for KnownKinds {
-    fn is_cluster_scoped(&self, _: &str, _: &str, kind: &str) -> bool {
-        matches!(kind, "Namespace" | "ClusterRole" | "ClusterResourceEnvelope")
+    fn is_cluster_scoped(&self, _: &str, _: &str, kind: &str) -> Option<bool> {
+        Some(matches!(kind, "Namespace" | "ClusterRole" | "ClusterResourceEnvelope"))
+    }
+}
+
+/// A hub that could not discover the part of its API with Namespaces.
+#[derive(Debug)]
+pub(crate) struct WithoutNamespaces;
+
+impl Scopes for WithoutNamespaces {
+    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> Option<bool> {
+        if kind == "Namespace" { None } else { KnownKinds.is_cluster_scoped(group, version, kind) }
     }
 }
 

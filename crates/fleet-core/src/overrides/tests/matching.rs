@@ -6,7 +6,8 @@ use fleet_api::types::EmbeddedObject;
 use fleet_api::well_known::{label_values, labels};
 
 use super::fixture::{
-    KnownKinds, Member, Overrides, annotate, bare, envelope, labelled, on_settings, on_shop, resource,
+    KnownKinds, Member, Overrides, WithoutNamespaces, annotate, bare, envelope, labelled, on_settings, on_shop,
+    resource,
 };
 use crate::overrides::{Candidates, Matched, Pins, Scopes};
 
@@ -193,8 +194,8 @@ fn pins_are_compared_with_a_binding_as_lists() {
 struct WithGadgets;
 
 impl Scopes for WithGadgets {
-    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> bool {
-        kind == "Gadget" || KnownKinds.is_cluster_scoped(group, version, kind)
+    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> Option<bool> {
+        if kind == "Gadget" { Some(true) } else { KnownKinds.is_cluster_scoped(group, version, kind) }
     }
 }
 
@@ -214,4 +215,14 @@ fn candidates_are_current_until_the_scope_of_a_kind_changes() {
         assert!(candidates.are_current(&WithGadgets));
         assert!(!candidates.are_current(&KnownKinds), "removed");
     }
+}
+
+#[test]
+fn candidates_are_unknown_while_the_scope_of_a_kind_is_undiscovered() {
+    let resources = [bare("Namespace shop"), bare("ConfigMap shop/settings")];
+    let candidates = Candidates::of(&resources, &WithoutNamespaces);
+    assert_eq!(candidates.undiscovered_kind().as_deref(), Some("v1, Kind=Namespace"));
+    assert!(!candidates.are_current(&KnownKinds), "discovered by now");
+    assert_eq!(Candidates::of(&resources, &KnownKinds).undiscovered_kind(), None);
+    assert_eq!(Candidates::of(&resources[1..], &WithoutNamespaces).undiscovered_kind(), None);
 }

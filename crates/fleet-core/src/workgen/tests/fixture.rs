@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_values::merge_patch;
 use serde_json::{Value, json};
 
+use crate::overrides::Scopes;
 use crate::overrides::tests::fixture::{KnownKinds, Member, Overrides, apply_strategy};
 use crate::placement::{NewPart, NewResourceSnapshot, ResourceSnapshotFacts};
 use crate::plan::lint;
@@ -37,6 +38,7 @@ pub(crate) struct WorkgenFixture<S: Scope> {
     pub(crate) report_back: ReportBack,
     pub(crate) start: RolloutStart,
     pub(crate) rejection: Option<String>,
+    pub(crate) scopes: &'static dyn Scopes,
     /// Whether the member agent's finalizer blocks the deletion of Works.
     pub(crate) member_is_stuck: bool,
     pub(crate) now: Timestamp,
@@ -68,6 +70,7 @@ impl<S: Scope> WorkgenFixture<S> {
             report_back: ReportBack::As(None),
             start: RolloutStart::SetByRollout,
             rejection: None,
+            scopes: &KnownKinds,
             member_is_stuck: false,
             now: START.parse().unwrap(),
         }
@@ -177,7 +180,7 @@ impl<S: Scope> WorkgenFixture<S> {
             report_back: self.report_back,
             start: self.start,
             rejection: self.rejection.as_deref(),
-            scopes: &KnownKinds,
+            scopes: self.scopes,
         }
     }
 

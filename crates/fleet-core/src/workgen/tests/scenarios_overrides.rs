@@ -6,7 +6,7 @@ use fleet_api::types::EmbeddedObject;
 use super::fixture::ClusterWorld;
 use super::render::{plan_text, short_status, status_text, works_text};
 use crate::overrides::tests::fixture::{
-    Overrides, annotate, bare, envelope, on_settings, on_shop, resource, rule_for_all,
+    KnownKinds, Overrides, WithoutNamespaces, annotate, bare, envelope, on_settings, on_shop, resource, rule_for_all,
 };
 use crate::workgen::SyncOutcome;
 
@@ -47,6 +47,18 @@ fn placement_62_the_works_have_what_the_override_adds() {
         Applied=True@3 AllWorkHaveBeenApplied: All corresponding work objects are applied
         Available=True@3 AllWorkAreAvailable: All corresponding work objects are available"#]]
     .assert_eq(&status_text(fixture.status()));
+}
+
+#[test]
+fn works_are_not_written_while_the_scope_of_an_overridden_kind_is_undiscovered() {
+    let mut fixture = overridden(Overrides::default().cro("a-0", &on_shop(&annotate("a", "b"))), "a-0");
+    fixture.scopes = &WithoutNamespaces;
+    let plan = fixture.plan();
+    assert_eq!(plan.report.outcome, SyncOutcome::AwaitingDiscovery);
+    assert!(plan.writes.iter().all(|write| write.work().is_none()) && plan.status.is_none(), "{plan:#?}");
+    fixture.scopes = &KnownKinds;
+    fixture.settle();
+    expect![[r#"{"a":"b"} {"a":"b"}"#]].assert_eq(&annotations(&fixture));
 }
 
 #[test]
