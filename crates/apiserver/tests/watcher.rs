@@ -134,7 +134,7 @@ impl Body for CutBody {
 
 /// What a watcher holds, and what it saw on the way.
 #[derive(Debug, Default)]
-struct Held {
+struct WatchedObjects {
     objects: BTreeMap<String, ConfigMap>,
     arriving: BTreeMap<String, ConfigMap>,
     newest: BTreeMap<String, u64>,
@@ -146,7 +146,7 @@ fn revision(object: &ConfigMap) -> u64 {
     object.resource_version().unwrap_or_default().parse().expect("a revision is a number")
 }
 
-impl Held {
+impl WatchedObjects {
     fn see(&mut self, event: Event<ConfigMap>) {
         match event {
             Event::Init => self.arriving.clear(),
@@ -179,8 +179,8 @@ impl Held {
     }
 }
 
-async fn hold(mut events: Pin<Box<dyn Stream<Item = watcher::Result<Event<ConfigMap>>> + Send>>) -> Held {
-    let mut held = Held::default();
+async fn hold(mut events: Pin<Box<dyn Stream<Item = watcher::Result<Event<ConfigMap>>> + Send>>) -> WatchedObjects {
+    let mut held = WatchedObjects::default();
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => held.see(event),

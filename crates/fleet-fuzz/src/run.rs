@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use clap::Parser;
 
 use crate::targets::{self, Target};
-use crate::worker::{self, Failure, Outcome, Plan};
+use crate::worker::{self, Failure, Plan, TargetResult};
 use crate::{corpus, failure, watchdog};
 
 /// Default seconds per target.
@@ -136,7 +136,7 @@ impl Command {
     }
 }
 
-fn summary(target: &Target, seed: u64, outcome: &Outcome) -> String {
+fn summary(target: &Target, seed: u64, outcome: &TargetResult) -> String {
     let word = if outcome.failure.is_none() { "ok" } else { "FAILED" };
     let per_second = u128::from(outcome.runs) * 1000 / outcome.took.as_millis().max(1);
     format!(

@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 
 /// How a target was run.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct TargetResult {
     pub corpus: usize,
     pub runs: u64,
     pub took: Duration,
@@ -45,13 +45,13 @@ pub(crate) struct Failure {
 }
 
 /// Runs a target. Stops at the first input that fails.
-pub(crate) fn work(target: &Target, plan: Plan, current: &Path) -> anyhow::Result<Outcome> {
+pub(crate) fn work(target: &Target, plan: Plan, current: &Path) -> anyhow::Result<TargetResult> {
     let inputs = corpus::inputs(target.name)?;
     let mut file = File::create(current).with_context(|| format!("cannot write {}", current.display()))?;
     failure::note_panics();
     let watchdog = Watchdog::start();
     let started = Instant::now();
-    let mut outcome = Outcome {
+    let mut outcome = TargetResult {
         corpus: inputs.len(),
         runs: 0,
         took: Duration::ZERO,
@@ -59,7 +59,7 @@ pub(crate) fn work(target: &Target, plan: Plan, current: &Path) -> anyhow::Resul
         longest_input: 0,
         failure: None,
     };
-    let mut one = |input: &[u8], outcome: &mut Outcome| -> anyhow::Result<bool> {
+    let mut one = |input: &[u8], outcome: &mut TargetResult| -> anyhow::Result<bool> {
         file.rewind()?;
         file.set_len(0)?;
         file.write_all(input)?;

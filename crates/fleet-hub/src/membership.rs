@@ -14,8 +14,8 @@ use fleet_api::well_known::{field_managers, finalizers, labels, metrics};
 use fleet_core::apply::finalize::with_accepted_status;
 use fleet_core::membership::Counter;
 use fleet_core::membership::hub::{
-    InternalMemberClusterFacts, Leaving, MemberFacts, NamespaceFacts, NewNamespace, Observed, Outcome as MemberOutcome,
-    Plan, Settings, WorkFacts, Write as Planned, owner_of, plan, plan_without_member,
+    InternalMemberClusterFacts, Leaving, MemberFacts, MemberOutcome, NamespaceFacts, NewNamespace, Observed, Plan,
+    Settings, WorkFacts, Write as Planned, owner_of, plan, plan_without_member,
 };
 use fleet_runtime::{
     Actions, Cache, Cached, Controller, CounterName, Counters, Event, KubeEvent, ObjectKey, PlanInput, Runtime,

@@ -12,7 +12,7 @@ use fleet_api::well_known::{finalizers, metrics};
 use fleet_core::apply::finalize::with_accepted_status;
 use fleet_core::membership::Counter;
 use fleet_core::membership::agent::{
-    FIRST_RETRY_AFTER, Failure, Heartbeat, InternalMemberClusterFacts, Memory, Observed, Outcome as AgentOutcome, Plan,
+    AgentOutcome, FIRST_RETRY_AFTER, Failure, Heartbeat, InternalMemberClusterFacts, Memory, Observed, Plan,
     SpecGeneration, WorkFacts, Write as PlannedWrite, plan,
 };
 use fleet_runtime::{

@@ -157,7 +157,7 @@ fn deployment() -> impl Strategy<Value = Value> {
 }
 
 /// What must hold for one path after the patch.
-struct Outcome<'a> {
+struct ExpectedPath<'a> {
     last: Option<&'a Value>,
     desired: Option<&'a Value>,
     live: Option<&'a Value>,
@@ -174,8 +174,8 @@ fn entries(value: Option<&Value>) -> Vec<String> {
 
 /// Desired fields are set, fields that were desired before are gone, and fields of other writers are unchanged,
 /// unless the path is part of a union.
-fn check(at: &str, outcome: &Outcome<'_>, schema: &Schema, in_union: bool) -> Result<(), TestCaseError> {
-    let Outcome { last, desired, live, result } = *outcome;
+fn check(at: &str, outcome: &ExpectedPath<'_>, schema: &Schema, in_union: bool) -> Result<(), TestCaseError> {
+    let ExpectedPath { last, desired, live, result } = *outcome;
     match (desired, result) {
         (None, result) if last.is_some() || in_union => prop_assert_eq!(result, None, "{} should be gone", at),
         (None, result) => prop_assert_eq!(result, live, "{} belongs to others", at),
@@ -190,14 +190,14 @@ fn check(at: &str, outcome: &Outcome<'_>, schema: &Schema, in_union: bool) -> Re
     Ok(())
 }
 
-fn check_fields(at: &str, outcome: &Outcome<'_>, schema: &Schema, union: bool) -> Result<(), TestCaseError> {
-    let Outcome { last, desired, live, result } = *outcome;
+fn check_fields(at: &str, outcome: &ExpectedPath<'_>, schema: &Schema, union: bool) -> Result<(), TestCaseError> {
+    let ExpectedPath { last, desired, live, result } = *outcome;
     let names: BTreeSet<String> = [last, desired, live, result].into_iter().flat_map(entries).collect();
     for name in names {
         let [last, desired, live, result] =
             [last, desired, live, result].map(|value| value.and_then(|value| value.get(&name)));
         let plain = Node::default();
-        let inner = Outcome { last, desired, live, result };
+        let inner = ExpectedPath { last, desired, live, result };
         check(&format!("{at}/{name}"), &inner, schema.field(&name).unwrap_or(&plain), union)?;
     }
     Ok(())
@@ -205,11 +205,11 @@ fn check_fields(at: &str, outcome: &Outcome<'_>, schema: &Schema, union: bool) -
 
 fn check_list(
     at: &str,
-    outcome: &Outcome<'_>,
+    outcome: &ExpectedPath<'_>,
     (wanted, found): (&[Value], &[Value]),
     schema: &Schema,
 ) -> Result<(), TestCaseError> {
-    let Outcome { last, live, .. } = *outcome;
+    let ExpectedPath { last, live, .. } = *outcome;
     let Some(key) = schema.patch.merge_key.as_deref() else {
         let was_in =
             |list: Option<&Value>, item: &Value| list.and_then(Value::as_array).is_some_and(|list| list.contains(item));
@@ -227,7 +227,7 @@ fn check_list(
     for key_value in wanted_keys.iter().chain(&live_keys).chain(&keys_of(found)) {
         let [last, desired, live, result] =
             [last, outcome.desired, live, outcome.result].map(|list| element(list, key, key_value));
-        let inner = Outcome { last, desired, live, result };
+        let inner = ExpectedPath { last, desired, live, result };
         let items = schema.items.clone().unwrap_or_default();
         let at = format!("{at}/{key_value}");
         if desired.is_some() && result.is_some() && live.is_some() {
@@ -246,7 +246,7 @@ proptest! {
         let patch = three_way(&last, &desired, &live).unwrap();
         let body = Value::Object(patch.body);
         let result = strategic_merge_patch(&schema, &live, &body).map_err(|error| TestCaseError::fail(format!("{error:?} for {body}")))?;
-        let outcome = Outcome { last: Some(&last), desired: Some(&desired), live: Some(&live), result: Some(&result) };
+        let outcome = ExpectedPath { last: Some(&last), desired: Some(&desired), live: Some(&live), result: Some(&result) };
         check("", &outcome, &schema, false)?;
         let again = three_way(&desired, &desired, &result).unwrap();
         prop_assert!(again.is_empty(), "{:?} is left to do", again.body);
@@ -261,7 +261,7 @@ proptest! {
         let patch = three_way(&last, &desired, &live).unwrap();
         prop_assert_eq!(patch.patch_type, PatchType::JsonMerge);
         let result = merge_patch::applied(&live, &Value::Object(patch.body));
-        let outcome = Outcome { last: Some(&last), desired: Some(&desired), live: Some(&live), result: Some(&result) };
+        let outcome = ExpectedPath { last: Some(&last), desired: Some(&desired), live: Some(&live), result: Some(&result) };
         check("", &outcome, &Node::default(), false)?;
         prop_assert!(three_way(&desired, &desired, &result).unwrap().is_empty());
     }

@@ -136,7 +136,9 @@ impl Write {
             (Ok(old), Ok(new)) => (old, new),
             (Err(problem), _) | (_, Err(problem)) => return Self::new(kind, key, Op::Problem(problem)),
         };
-        let Some(mut body) = merge_patch::diff(&old_value, &new_value) else { return Self::new(kind, key, Op::Nothing) };
+        let Some(mut body) = merge_patch::diff(&old_value, &new_value) else {
+            return Self::new(kind, key, Op::Nothing);
+        };
         let fields = changed_fields(&old_value, &new_value);
         let base = old.meta().resource_version.clone();
         if let Some(version) = &base {

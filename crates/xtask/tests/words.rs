@@ -45,7 +45,8 @@ const WORDS: &[&str] = &[
 ];
 
 /// Names of types whose lower-case form is an ordinary word.
-const TYPES: &[&str] = &["Hands", "Performer", "Picture", "Setback", "Shelf", "Sight", "Spectator", "Telling"];
+const TYPES: &[&str] =
+    &["Hands", "Outcome", "Performer", "Picture", "Setback", "Shelf", "Sight", "Spectator", "Standing", "Telling"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -34,8 +34,8 @@ pub fn apply(
     let blank = target.blank.unwrap_or(&nothing);
     let base = Base { live: live.unwrap_or(blank), exists: live.is_some(), blank };
     let mut object = match attempt(target, &base, applied, writer, force)? {
-        Outcome::Done(object) => object,
-        Outcome::Contested { conflicts, error } => {
+        PatchResult::Done(object) => object,
+        PatchResult::Contested { conflicts, error } => {
             if writer.manager != KUBECTL {
                 return Err(error);
             }
@@ -59,7 +59,7 @@ struct Base<'a> {
     blank: &'a Value,
 }
 
-enum Outcome {
+enum PatchResult {
     Done(Value),
     Contested { conflicts: Conflicts<'static>, error: ApiError },
 }
@@ -76,8 +76,8 @@ fn retried(
         return Err(conflict_error(rest, &owners_before(target, base, writer)?));
     }
     match attempt(target, base, applied, writer, true)? {
-        Outcome::Done(object) => Ok(object),
-        Outcome::Contested { error, .. } => Err(error),
+        PatchResult::Done(object) => Ok(object),
+        PatchResult::Contested { error, .. } => Err(error),
     }
 }
 
@@ -142,7 +142,7 @@ fn attempt(
     applied: &Value,
     writer: &Writer<'_>,
     force: bool,
-) -> Result<Outcome, ApiError> {
+) -> Result<PatchResult, ApiError> {
     let ty = Type::root(target.schema);
     let mut managed = owners_before(target, base, writer)?;
     fit_to_schema(ty, &mut managed);
@@ -156,7 +156,7 @@ fn attempt(
     if !force && !contested.is_empty() {
         let error = conflict_error(&contested, &managed);
         let conflicts = contested.into_iter().map(|(identity, set)| (identity, set.into_owned())).collect();
-        return Ok(Outcome::Contested { conflicts, error });
+        return Ok(PatchResult::Contested { conflicts, error });
     }
     disown(&mut managed, &changes, Some(&identity));
     let unchanged = base.exists && element::equal(base.live, &merged);
@@ -177,5 +177,5 @@ fn attempt(
     }
     take_managed_fields(&mut merged);
     put_managed_fields(&mut merged, list);
-    Ok(Outcome::Done(merged))
+    Ok(PatchResult::Done(merged))
 }

@@ -30,7 +30,7 @@ pub enum Coverage {
 /// Compares what is wanted with what is held.
 pub fn coverage(held: &[PolicyRule], wanted: &[PolicyRule]) -> Coverage {
     let held: BTreeSet<&PolicyRule> = held.iter().collect();
-    let held = Held::of(&held.into_iter().collect::<Vec<_>>());
+    let held = HeldRules::of(&held.into_iter().collect::<Vec<_>>());
     let mut budget = Budget(MAX_WORK);
     let mut missing = Missing::default();
     for rule in wanted {
@@ -124,7 +124,7 @@ impl<'a> Named<'a> {
 
 /// The held rules, indexed by what they name.
 #[derive(Debug)]
-struct Held<'a> {
+struct HeldRules<'a> {
     everything: RuleSet,
     verbs: Named<'a>,
     groups: Named<'a>,
@@ -139,7 +139,7 @@ type Items<'w> = Vec<(&'w str, RuleSet)>;
 /// A wanted rule's resources or URLs as up to four lists whose combinations are wanted.
 #[derive(Debug)]
 struct Part<'w> {
-    /// Held rules that can cover this part at all.
+    /// HeldRules rules that can cover this part at all.
     held: RuleSet,
     groups: Items<'w>,
     /// Resources, or URLs if `is_url`.
@@ -150,7 +150,7 @@ struct Part<'w> {
     has_names: bool,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldRules<'a> {
     fn of(held: &[&'a PolicyRule]) -> Self {
         let has_all = |items: &[String]| items.iter().any(|item| item == ALL);
         let mut everything = RuleSet(vec![0; held.len().div_ceil(64)]);

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::act::{self, Outcome};
+use super::act::{self, AttemptResult};
 use super::{StoreEvent, Wake};
 use crate::registry::StorageKey;
 use crate::rest::meta;
@@ -69,7 +69,7 @@ impl Accounts {
     pub(super) async fn work(&mut self, cluster: &Arc<Cluster>) -> Wake {
         let mut wake = Wake::OnChange;
         for namespace in std::mem::take(&mut self.namespaces) {
-            if equip(cluster, &namespace).await == Outcome::Failed {
+            if equip(cluster, &namespace).await == AttemptResult::Failed {
                 self.namespaces.insert(namespace);
                 wake = Wake::retry();
             }
@@ -78,7 +78,7 @@ impl Accounts {
             self.secrets.extend(secrets_beside(cluster, &account));
         }
         for secret in std::mem::take(&mut self.secrets) {
-            if fill(cluster, &secret).await == Outcome::Failed {
+            if fill(cluster, &secret).await == AttemptResult::Failed {
                 self.secrets.insert(secret);
                 wake = Wake::retry();
             }
@@ -87,16 +87,16 @@ impl Accounts {
     }
 }
 
-async fn equip(cluster: &Arc<Cluster>, namespace: &str) -> Outcome {
+async fn equip(cluster: &Arc<Cluster>, namespace: &str) -> AttemptResult {
     let alive = cluster.store().peek(&core("namespaces"), namespace).is_some_and(|n| !n.index.deleting);
     if !alive {
-        return Outcome::Done;
+        return AttemptResult::Done;
     }
     let missing = |plural: &str, name: &str| {
         cluster.registry().is_built_in("", plural)
             && cluster.store().peek(&core(plural), &key_of(Some(namespace), name)).is_none()
     };
-    let mut outcome = Outcome::Done;
+    let mut outcome = AttemptResult::Done;
     if missing("serviceaccounts", "default") {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         outcome = act::create(cluster, "serviceaccounts", namespace, &account).await;
@@ -111,7 +111,7 @@ async fn equip(cluster: &Arc<Cluster>, namespace: &str) -> Outcome {
             "data": {"ca.crt": signer.ca_certificate()},
         });
         let created = act::create(cluster, "configmaps", namespace, &map).await;
-        outcome = if outcome == Outcome::Failed { outcome } else { created };
+        outcome = if outcome == AttemptResult::Failed { outcome } else { created };
     }
     outcome
 }
@@ -124,23 +124,23 @@ fn secrets_beside(cluster: &Cluster, account: &str) -> Vec<Box<str>> {
 }
 
 /// Puts token, certificate authority and namespace into a token Secret; removes one whose account is gone.
-async fn fill(cluster: &Arc<Cluster>, key: &str) -> Outcome {
-    let Some(entry) = cluster.store().peek(&core("secrets"), key) else { return Outcome::Done };
+async fn fill(cluster: &Arc<Cluster>, key: &str) -> AttemptResult {
+    let Some(entry) = cluster.store().peek(&core("secrets"), key) else { return AttemptResult::Done };
     let secret = entry.parse();
     if secret["type"] != TOKEN_TYPE || entry.index.deleting {
-        return Outcome::Done;
+        return AttemptResult::Done;
     }
     let (namespace, name) = entry.namespace_and_name();
     let account_name = secret["metadata"]["annotations"][ACCOUNT_NAME].as_str().unwrap_or("");
     let account = cluster.store().peek(&core("serviceaccounts"), &key_of(Some(namespace), account_name));
     let wanted_uid = secret["metadata"]["annotations"][ACCOUNT_UID].as_str().unwrap_or("");
     let Some(account) = account.filter(|a| wanted_uid.is_empty() || *wanted_uid == *a.index.uid) else {
-        let Some(info) = cluster.registry().find_storage(&core("secrets")) else { return Outcome::Done };
+        let Some(info) = cluster.registry().find_storage(&core("secrets")) else { return AttemptResult::Done };
         return act::delete(cluster, &info, &entry, "Background").await;
     };
-    let Some(signer) = cluster.signer() else { return Outcome::Done };
+    let Some(signer) = cluster.signer() else { return AttemptResult::Done };
     if secret["data"]["token"].is_string() && !wanted_uid.is_empty() {
-        return Outcome::Done;
+        return AttemptResult::Done;
     }
     let binding = TokenBinding {
         namespace,

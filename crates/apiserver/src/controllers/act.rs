@@ -16,7 +16,7 @@ use crate::store::{Action, Change, Encoded, Entry, Expect, Guard, Index, StoreEr
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum AttemptResult {
     Done,
     /// The object is not what it was; its change is on the way to the controllers.
     Stale,
@@ -24,7 +24,7 @@ pub(super) enum Outcome {
 }
 
 /// Deletes an object if it is still the one that was looked at.
-pub(super) async fn delete(cluster: &Arc<Cluster>, info: &ResourceInfo, entry: &Entry, policy: &str) -> Outcome {
+pub(super) async fn delete(cluster: &Arc<Cluster>, info: &ResourceInfo, entry: &Entry, policy: &str) -> AttemptResult {
     let (namespace, name) = entry.namespace_and_name();
     let version = info.versions.iter().find(|v| v.served).map_or("", |v| v.name.as_str());
     let mut request = Request::system(Verb::Delete, &info.group, version, &info.plural);
@@ -33,21 +33,21 @@ pub(super) async fn delete(cluster: &Arc<Cluster>, info: &ResourceInfo, entry: &
     let preconditions = json!({"uid": &*entry.index.uid, "resourceVersion": entry.revision.to_string()});
     request.body = Bytes::from(json!({"propagationPolicy": policy, "preconditions": preconditions}).to_string());
     match Box::pin(cluster.handle(request)).await.status {
-        200..300 => Outcome::Done,
-        404 | 409 => Outcome::Stale,
-        _ => Outcome::Failed,
+        200..300 => AttemptResult::Done,
+        404 | 409 => AttemptResult::Stale,
+        _ => AttemptResult::Failed,
     }
 }
 
 /// Creates an object through the API; one that exists already is fine.
-pub(super) async fn create(cluster: &Arc<Cluster>, plural: &str, namespace: &str, object: &Value) -> Outcome {
+pub(super) async fn create(cluster: &Arc<Cluster>, plural: &str, namespace: &str, object: &Value) -> AttemptResult {
     let mut request = Request::system(Verb::Create, "", "v1", plural);
     request.namespace = Some(namespace.to_owned());
     request.body = Bytes::from(object.to_string());
     match Box::pin(cluster.handle(request)).await.status {
-        200..300 => Outcome::Done,
-        403 | 404 | 409 => Outcome::Stale,
-        _ => Outcome::Failed,
+        200..300 => AttemptResult::Done,
+        403 | 404 | 409 => AttemptResult::Stale,
+        _ => AttemptResult::Failed,
     }
 }
 
@@ -58,12 +58,12 @@ pub(super) async fn edit(
     entry: &Entry,
     guards: &[Guard],
     edit: impl FnOnce(&mut Value),
-) -> Outcome {
+) -> AttemptResult {
     let before = entry.parse();
     let mut object = before.clone();
     edit(&mut object);
     if object == before {
-        return Outcome::Done;
+        return AttemptResult::Done;
     }
     let spec_finalizers = cluster.registry().find_storage(resource).is_some_and(|i| i.behaviour.spec_finalizers);
     let action = if write_released(&object, spec_finalizers) {
@@ -74,9 +74,9 @@ pub(super) async fn edit(
     let expect = Expect::Revision(entry.revision);
     let change = Change { resource: resource.clone(), key: entry.key.clone(), expect, action };
     match cluster.store().commit(vec![change], guards).await {
-        Ok(_) => Outcome::Done,
-        Err(StoreError::LogFailed(_)) => Outcome::Failed,
-        Err(_) => Outcome::Stale,
+        Ok(_) => AttemptResult::Done,
+        Err(StoreError::LogFailed(_)) => AttemptResult::Failed,
+        Err(_) => AttemptResult::Stale,
     }
 }
 

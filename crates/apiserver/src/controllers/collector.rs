@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use serde_json::Value;
 
-use super::act::{self, Outcome, remove_finalizer};
+use super::act::{self, AttemptResult, remove_finalizer};
 use super::graph::{Graph, Place};
 use super::{StoreEvent, Wake};
 use crate::registry::ResourceInfo;
@@ -46,15 +46,16 @@ impl Collector {
             .buffer_unordered(AT_ONCE)
             .collect::<Vec<_>>()
             .await;
-        let failed = examined.into_iter().filter(|(outcome, _)| *outcome == Outcome::Failed).map(|(_, place)| place);
+        let failed =
+            examined.into_iter().filter(|(outcome, _)| *outcome == AttemptResult::Failed).map(|(_, place)| place);
         self.graph.dirty.extend(failed);
         if self.graph.dirty.is_empty() { Wake::OnChange } else { Wake::retry() }
     }
 }
 
-async fn examine(cluster: &Arc<Cluster>, graph: &Graph, place: &Place) -> Outcome {
-    let Some(entry) = cluster.store().peek(&place.resource, &place.key) else { return Outcome::Done };
-    let Some(info) = cluster.registry().find_storage(&place.resource) else { return Outcome::Done };
+async fn examine(cluster: &Arc<Cluster>, graph: &Graph, place: &Place) -> AttemptResult {
+    let Some(entry) = cluster.store().peek(&place.resource, &place.key) else { return AttemptResult::Done };
+    let Some(info) = cluster.registry().find_storage(&place.resource) else { return AttemptResult::Done };
     if entry.index.deleting && entry.index.has_finalizer(ORPHAN) {
         return orphan_dependents(cluster, graph, place, &entry).await;
     }
@@ -62,34 +63,34 @@ async fn examine(cluster: &Arc<Cluster>, graph: &Graph, place: &Place) -> Outcom
         return wait_for_dependents(cluster, graph, place, &entry).await;
     }
     if entry.index.deleting || entry.index.owners.is_empty() {
-        return Outcome::Done;
+        return AttemptResult::Done;
     }
     follow_owners(cluster, graph, place, &info, &entry).await
 }
 
 /// Removes the reference to this object from all dependents, then removes the orphan finalizer.
-async fn orphan_dependents(cluster: &Arc<Cluster>, graph: &Graph, place: &Place, entry: &Entry) -> Outcome {
+async fn orphan_dependents(cluster: &Arc<Cluster>, graph: &Graph, place: &Place, entry: &Entry) -> AttemptResult {
     let uid = &entry.index.uid;
     for dependent in graph.dependents(uid) {
         let Some(found) = cluster.store().peek(&dependent.resource, &dependent.key) else { continue };
         let edited = act::edit(cluster, &dependent.resource, &found, &[], |o| drop_owners(o, |u| u == &**uid)).await;
-        if edited != Outcome::Done {
+        if edited != AttemptResult::Done {
             // Looked at again at once: the dependent may have changed in a way that does not wake this object.
-            return Outcome::Failed;
+            return AttemptResult::Failed;
         }
     }
     act::edit(cluster, &place.resource, entry, &[], |o| remove_finalizer(o, ORPHAN)).await
 }
 
 /// Removes the foreground finalizer once no blocking dependent is left.
-async fn wait_for_dependents(cluster: &Arc<Cluster>, graph: &Graph, place: &Place, entry: &Entry) -> Outcome {
+async fn wait_for_dependents(cluster: &Arc<Cluster>, graph: &Graph, place: &Place, entry: &Entry) -> AttemptResult {
     let uid = &entry.index.uid;
     let blocks = |place: &Place| {
         let found = cluster.store().peek(&place.resource, &place.key);
         found.is_some_and(|e| e.index.owners.iter().any(|o| o.uid == *uid && o.block_deletion))
     };
     if graph.dependents(uid).any(blocks) {
-        return Outcome::Done;
+        return AttemptResult::Done;
     }
     act::edit(cluster, &place.resource, entry, &[], |o| remove_finalizer(o, FOREGROUND)).await
 }
@@ -101,7 +102,7 @@ async fn follow_owners(
     place: &Place,
     info: &ResourceInfo,
     entry: &Entry,
-) -> Outcome {
+) -> AttemptResult {
     let states: Vec<(&Owner, OwnerState)> =
         entry.index.owners.iter().map(|owner| (owner, state_of(cluster, info, entry, owner))).collect();
     let count = |state| states.iter().filter(|(_, s)| *s == state).count();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::act::{self, Outcome, remove_finalizer};
+use super::act::{self, AttemptResult, remove_finalizer};
 use super::namespaces::put_condition;
 use super::{StoreEvent, Wake};
 use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, is_established, name_conflict};
@@ -77,7 +77,7 @@ impl Definitions {
     pub(super) async fn work(&mut self, cluster: &Arc<Cluster>) -> Wake {
         let mut wake = Wake::OnChange;
         for name in std::mem::take(&mut self.dirty) {
-            if self.settle(cluster, &name).await == Outcome::Failed {
+            if self.settle(cluster, &name).await == AttemptResult::Failed {
                 self.dirty.insert(name);
                 wake = Wake::retry();
             }
@@ -85,12 +85,12 @@ impl Definitions {
         wake
     }
 
-    async fn settle(&mut self, cluster: &Arc<Cluster>, name: &str) -> Outcome {
+    async fn settle(&mut self, cluster: &Arc<Cluster>, name: &str) -> AttemptResult {
         let Some(entry) = cluster.store().peek(&definitions(), name) else {
             self.withdraw(cluster, name);
-            return Outcome::Done;
+            return AttemptResult::Done;
         };
-        let Some(Definition { info, established }) = read(cluster, &entry) else { return Outcome::Done };
+        let Some(Definition { info, established }) = read(cluster, &entry) else { return AttemptResult::Done };
         if entry.index.deleting && entry.index.has_finalizer(CLEANUP_FINALIZER) {
             self.serve(cluster, name, &info);
             self.emptying.insert(info.storage.key.clone(), name.into());
@@ -101,7 +101,7 @@ impl Definitions {
         let now = printed_time(cluster.now());
         let outcome =
             act::edit(cluster, &definitions(), &entry, &[], |o| set_conditions(o, conflict.as_ref(), &now)).await;
-        if outcome == Outcome::Done && (conflict.is_none() || established) {
+        if outcome == AttemptResult::Done && (conflict.is_none() || established) {
             self.serve(cluster, name, &info);
         }
         outcome
@@ -147,17 +147,17 @@ fn others(registry: &Registry, info: &ResourceInfo, name: &str) -> Vec<Arc<Resou
 }
 
 /// Deletes all objects; removes the finalizer of the definition when none is left.
-async fn clean_up(cluster: &Arc<Cluster>, entry: &Entry, info: &ResourceInfo) -> Outcome {
+async fn clean_up(cluster: &Arc<Cluster>, entry: &Entry, info: &ResourceInfo) -> AttemptResult {
     let key = &info.storage.key;
     let list = || cluster.store().peek_list(key, None, None, usize::MAX, None).map(|l| l.entries).unwrap_or_default();
     let failed = futures::stream::iter(list())
         .filter(|entry| std::future::ready(!entry.index.deleting))
         .map(|entry| async move { act::delete(cluster, info, &entry, "Background").await })
         .buffer_unordered(AT_ONCE)
-        .any(|outcome| std::future::ready(outcome == Outcome::Failed))
+        .any(|outcome| std::future::ready(outcome == AttemptResult::Failed))
         .await;
     if failed {
-        return Outcome::Failed;
+        return AttemptResult::Failed;
     }
     if list().is_empty() {
         return act::edit(cluster, &definitions(), entry, &[], |o| remove_finalizer(o, CLEANUP_FINALIZER)).await;

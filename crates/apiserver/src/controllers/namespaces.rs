@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::act::{self, Outcome};
+use super::act::{self, AttemptResult};
 use super::{StoreEvent, Wake};
 use crate::registry::{Origin, ResourceInfo, StorageKey};
 use crate::rest::meta::printed_time;
@@ -70,7 +70,7 @@ impl Namespaces {
     pub(super) async fn work(&mut self, cluster: &Arc<Cluster>) -> Wake {
         let mut wake = Wake::OnChange;
         for name in std::mem::take(&mut self.dirty) {
-            if empty(cluster, &name).await == Outcome::Failed {
+            if empty(cluster, &name).await == AttemptResult::Failed {
                 self.dirty.insert(name);
                 wake = Wake::retry();
             }
@@ -80,16 +80,16 @@ impl Namespaces {
 }
 
 /// Deletes what can be deleted; the namespace itself if nothing is left.
-async fn empty(cluster: &Arc<Cluster>, name: &str) -> Outcome {
-    let Some(namespace) = cluster.store().peek(&namespaces(), name) else { return Outcome::Done };
+async fn empty(cluster: &Arc<Cluster>, name: &str) -> AttemptResult {
+    let Some(namespace) = cluster.store().peek(&namespaces(), name) else { return AttemptResult::Done };
     if !namespace.index.deleting {
-        return Outcome::Done;
+        return AttemptResult::Done;
     }
     let failed = futures::stream::iter(content(cluster, name))
         .filter(|(_, entry)| std::future::ready(!entry.index.deleting))
         .map(|(info, entry)| async move { act::delete(cluster, &info, &entry, "Background").await })
         .buffer_unordered(AT_ONCE)
-        .any(|outcome| std::future::ready(outcome == Outcome::Failed))
+        .any(|outcome| std::future::ready(outcome == AttemptResult::Failed))
         .await;
     let left = left(cluster, name);
     if left.content.is_empty() && !failed {
@@ -99,7 +99,7 @@ async fn empty(cluster: &Arc<Cluster>, name: &str) -> Outcome {
     let now = printed_time(cluster.now());
     let outcome =
         act::edit(cluster, &namespaces(), &namespace, &[], |object| set_conditions(object, &left, &now)).await;
-    if failed { Outcome::Failed } else { outcome }
+    if failed { AttemptResult::Failed } else { outcome }
 }
 
 fn content(cluster: &Cluster, namespace: &str) -> Vec<(Arc<ResourceInfo>, Arc<Entry>)> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::act::{self, Outcome};
+use super::act::{self, AttemptResult};
 use super::{StoreEvent, Wake};
 use crate::auth::PolicyRule;
 use crate::auth::rbac::{RBAC_GROUP, aggregated_rules};
@@ -41,7 +41,7 @@ impl Roles {
                 continue;
             }
             let outcome = act::edit(cluster, &cluster_roles(), entry, &[], |role| role["rules"] = json!(rules)).await;
-            if outcome == Outcome::Failed {
+            if outcome == AttemptResult::Failed {
                 self.dirty = true;
                 wake = Wake::retry();
             }

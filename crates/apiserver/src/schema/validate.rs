@@ -98,13 +98,13 @@ pub(crate) fn equal_by_schema(schema: &Schema, new: &Value, old: &Value) -> bool
 
 /// Findings, and how much of the schema was looked at: of several failed alternatives the one that got furthest is shown.
 #[derive(Default)]
-struct Outcome {
+struct AlternativeResult {
     findings: Vec<FieldError>,
     matches: usize,
 }
 
-impl Outcome {
-    fn merge(&mut self, other: Outcome) {
+impl AlternativeResult {
+    fn merge(&mut self, other: AlternativeResult) {
         self.findings.extend(other.findings);
         self.matches += other.matches;
     }
@@ -121,7 +121,7 @@ impl Walker<'_> {
         shown(&if name.is_empty() { self.prefix.to_owned() } else { child(self.prefix, name) })
     }
 
-    fn ratcheted(&self, name: &str, schema: &Schema, value: &Value, old: Option<Correlated<'_>>) -> Outcome {
+    fn ratcheted(&self, name: &str, schema: &Schema, value: &Value, old: Option<Correlated<'_>>) -> AlternativeResult {
         let mut outcome = self.check(name, schema, value, old);
         if !outcome.findings.is_empty() && old.is_some_and(|old| equal_by_schema(old.schema, value, old.old)) {
             outcome.findings.clear();
@@ -129,8 +129,8 @@ impl Walker<'_> {
         outcome
     }
 
-    fn check(&self, name: &str, schema: &Schema, value: &Value, old: Option<Correlated<'_>>) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn check(&self, name: &str, schema: &Schema, value: &Value, old: Option<Correlated<'_>>) -> AlternativeResult {
+        let mut outcome = AlternativeResult::default();
         let fault = self.type_fault(name, schema, value);
         let has_type = schema.json_type != JsonType::Any || schema.int_or_string;
         outcome.matches += usize::from(fault.is_none()) + usize::from(has_type);
@@ -195,8 +195,8 @@ impl Walker<'_> {
         Some(self.wrong_type(name, wanted, &Value::from(found)))
     }
 
-    fn items(&self, name: &str, schema: &Schema, items: &[Value], old: Option<Correlated<'_>>) -> Outcome {
-        let mut outcome = Outcome { matches: 1, ..Outcome::default() };
+    fn items(&self, name: &str, schema: &Schema, items: &[Value], old: Option<Correlated<'_>>) -> AlternativeResult {
+        let mut outcome = AlternativeResult { matches: 1, ..AlternativeResult::default() };
         if let Some(item_schema) = &schema.items {
             let counterparts = old.and_then(Correlated::items);
             for (position, item) in items.iter().enumerate() {
@@ -214,8 +214,9 @@ impl Walker<'_> {
         schema: &Schema,
         fields: &serde_json::Map<String, Value>,
         old: Option<Correlated<'_>>,
-    ) -> Outcome {
-        let mut outcome = Outcome { findings: constraints::properties(self, name, schema, fields.len()), matches: 0 };
+    ) -> AlternativeResult {
+        let mut outcome =
+            AlternativeResult { findings: constraints::properties(self, name, schema, fields.len()), matches: 0 };
         for (key, value) in fields {
             let Some(schema) = schema.field(key) else { continue };
             // The stored object does not show version and kind of the request, so their errors are always reported.
@@ -229,8 +230,8 @@ impl Walker<'_> {
         outcome
     }
 
-    fn junctors(&self, name: &str, logic: &Logic, value: &Value, old: Option<Correlated<'_>>) -> Outcome {
-        let mut outcome = Outcome { matches: 1, ..Outcome::default() };
+    fn junctors(&self, name: &str, logic: &Logic, value: &Value, old: Option<Correlated<'_>>) -> AlternativeResult {
+        let mut outcome = AlternativeResult { matches: 1, ..AlternativeResult::default() };
         let fail = |detail: String| FieldError::invalid(shown(self.prefix), &Value::from(""), detail);
         if !logic.any_of.is_empty() {
             let (passed, best) = self.alternatives(name, &logic.any_of, value, old);
@@ -252,7 +253,8 @@ impl Walker<'_> {
             outcome.merge(best);
         }
         if !logic.all_of.is_empty() {
-            let results: Vec<Outcome> = logic.all_of.iter().map(|node| self.check(name, node, value, old)).collect();
+            let results: Vec<AlternativeResult> =
+                logic.all_of.iter().map(|node| self.check(name, node, value, old)).collect();
             let passed = results.iter().filter(|result| result.findings.is_empty()).count();
             let all = results.len();
             for result in results {
@@ -270,9 +272,15 @@ impl Walker<'_> {
     }
 
     /// How many alternatives hold, and the outcome to report: the first that holds, or the one that got furthest.
-    fn alternatives(&self, name: &str, nodes: &[Node], value: &Value, old: Option<Correlated<'_>>) -> (usize, Outcome) {
+    fn alternatives(
+        &self,
+        name: &str,
+        nodes: &[Node],
+        value: &Value,
+        old: Option<Correlated<'_>>,
+    ) -> (usize, AlternativeResult) {
         let mut passed = 0;
-        let mut best: Option<Outcome> = None;
+        let mut best: Option<AlternativeResult> = None;
         for node in nodes {
             let outcome = self.check(name, node, value, old);
             if outcome.findings.is_empty() {

@@ -59,7 +59,7 @@ pub enum Step {
 /// The result of one manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Processed {
-    pub outcome: Outcome,
+    pub outcome: ManifestOutcome,
     /// The object as it was last read; `None` if it does not exist.
     pub live: Option<Value>,
     /// Fields that were changed on the member.
@@ -70,7 +70,7 @@ pub struct Processed {
 
 /// The outcome for one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ManifestOutcome {
     Applied,
     AppliedWithFailedDriftDetection,
     NotApplied { reason: ManifestAppliedReason, error: String },
@@ -80,7 +80,7 @@ pub enum Outcome {
     FailedToReportDiff { error: String },
 }
 
-impl Outcome {
+impl ManifestOutcome {
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied | Self::AppliedWithFailedDriftDetection)
     }
@@ -240,7 +240,7 @@ impl<'a> Process<'a> {
         let reports_only = strategy.strategy_type() == ApplyStrategyType::ReportDiff;
         let Some(live) = &self.live else {
             if reports_only {
-                return self.done(Outcome::FoundDiff, Vec::new(), vec![compare::whole_object_missing()]);
+                return self.done(ManifestOutcome::FoundDiff, Vec::new(), vec![compare::whole_object_missing()]);
             }
             return self.apply();
         };
@@ -295,7 +295,7 @@ impl<'a> Process<'a> {
             Ok(found) if found.details.is_empty() => self.take_over(remaining),
             Ok(found) => {
                 let error = format!("{CANNOT_TAKE_OVER}{}", if found.degraded { DEGRADED } else { "" });
-                self.done(Outcome::NotApplied { reason, error }, Vec::new(), found.details)
+                self.done(ManifestOutcome::NotApplied { reason, error }, Vec::new(), found.details)
             }
         }
     }
@@ -304,13 +304,13 @@ impl<'a> Process<'a> {
         match comparison {
             Err(error) => {
                 let error = format!("{DIFF_FAILED}{error}");
-                self.done(Outcome::FailedToReportDiff { error }, Vec::new(), Vec::new())
+                self.done(ManifestOutcome::FailedToReportDiff { error }, Vec::new(), Vec::new())
             }
             Ok(found) => {
                 let outcome = match (found.details.is_empty(), found.degraded) {
-                    (true, _) => Outcome::NoDiffFound,
-                    (false, false) => Outcome::FoundDiff,
-                    (false, true) => Outcome::FoundDiffInDegradedMode,
+                    (true, _) => ManifestOutcome::NoDiffFound,
+                    (false, false) => ManifestOutcome::FoundDiff,
+                    (false, true) => ManifestOutcome::FoundDiffInDegradedMode,
                 };
                 self.done(outcome, Vec::new(), found.details)
             }
@@ -330,7 +330,7 @@ impl<'a> Process<'a> {
                     (ManifestAppliedReason::FoundDrifts, "")
                 };
                 let error = format!("{CANNOT_APPLY}{suffix}");
-                self.done(Outcome::NotApplied { reason, error }, found.details, Vec::new())
+                self.done(ManifestOutcome::NotApplied { reason, error }, found.details, Vec::new())
             }
         }
     }
@@ -363,15 +363,19 @@ impl<'a> Process<'a> {
         let readable = object.is_object();
         let drifts = if compares && readable { compare::differences(self.task.manifest, &object) } else { Vec::new() };
         self.live = Some(object);
-        let outcome = if compares && !readable { Outcome::AppliedWithFailedDriftDetection } else { Outcome::Applied };
+        let outcome = if compares && !readable {
+            ManifestOutcome::AppliedWithFailedDriftDetection
+        } else {
+            ManifestOutcome::Applied
+        };
         self.done(outcome, drifts, Vec::new())
     }
 
     fn not_applied(&mut self, reason: ManifestAppliedReason, error: String) -> Step {
-        self.done(Outcome::NotApplied { reason, error }, Vec::new(), Vec::new())
+        self.done(ManifestOutcome::NotApplied { reason, error }, Vec::new(), Vec::new())
     }
 
-    fn done(&mut self, outcome: Outcome, drifts: Vec<PatchDetail>, diffs: Vec<PatchDetail>) -> Step {
+    fn done(&mut self, outcome: ManifestOutcome, drifts: Vec<PatchDetail>, diffs: Vec<PatchDetail>) -> Step {
         Step::Done(Processed { outcome, live: self.live.take(), drifts, diffs })
     }
 }

@@ -8,7 +8,7 @@ use fleet_api::conditions::work::ManifestAppliedReason;
 use fleet_api::types::{ApplyStrategy, WhenToApply};
 use jiff::Timestamp;
 
-use super::process::Outcome;
+use super::process::ManifestOutcome;
 use super::status::{ManifestResult, word_of};
 
 /// How the intervals grow. `RequeueBackoff::checked` enforces the limits.
@@ -163,10 +163,13 @@ pub fn is_worth_a_retry(result: &ManifestResult, strategy: &ApplyStrategy) -> bo
     let heeds_drift = strategy.when_to_apply() == WhenToApply::IfNotDrifted;
     match &result.processed.outcome {
         // What still differs after an apply is drift to the next reconcile, and stops it.
-        Outcome::Applied if heeds_drift && !result.processed.drifts.is_empty() => true,
-        Outcome::Applied | Outcome::NoDiffFound | Outcome::FoundDiff | Outcome::FoundDiffInDegradedMode => false,
-        Outcome::AppliedWithFailedDriftDetection | Outcome::FailedToReportDiff { .. } => true,
-        Outcome::NotApplied { reason, .. } => match reason {
+        ManifestOutcome::Applied if heeds_drift && !result.processed.drifts.is_empty() => true,
+        ManifestOutcome::Applied
+        | ManifestOutcome::NoDiffFound
+        | ManifestOutcome::FoundDiff
+        | ManifestOutcome::FoundDiffInDegradedMode => false,
+        ManifestOutcome::AppliedWithFailedDriftDetection | ManifestOutcome::FailedToReportDiff { .. } => true,
+        ManifestOutcome::NotApplied { reason, .. } => match reason {
             // Only a change of the Work, of the served kinds or of the live object can solve these.
             Reason::DecodingErred
             | Reason::Denied

@@ -23,7 +23,7 @@ use super::availability::Availability;
 use super::back_report;
 use super::decode::Identity;
 use super::measure::bytes_of;
-use super::process::{Outcome, Processed};
+use super::process::{ManifestOutcome, Processed};
 use super::records::{NO_LONGER_IN_WORK, kept_records, records_of};
 use super::requeue::is_worth_a_retry;
 
@@ -66,7 +66,7 @@ pub(super) const CUSTOM_RESOURCE_DEFINITIONS: &str = "customresourcedefinitions"
 /// Leftover objects that are not deleted yet: the delete budget is used up, or other placed objects would be deleted
 /// with them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Held {
+pub struct HeldDeletions {
     pub objects: Vec<WorkResourceIdentifier>,
     /// Those of them that contain other placed objects.
     pub not_empty: Vec<WorkResourceIdentifier>,
@@ -74,7 +74,7 @@ pub struct Held {
     pub limit: usize,
 }
 
-impl Held {
+impl HeldDeletions {
     fn state(&self) -> Option<WorkDeletionsHeld> {
         if self.objects.len() > self.not_empty.len() {
             return Some(WorkDeletionsHeld::LeftOversHeld { objects: self.objects.len(), limit: self.limit });
@@ -113,7 +113,7 @@ pub struct NewStatus {
 }
 
 /// The status of a Work from the results of its manifests.
-pub fn work_status(work: &Work, results: &[ManifestResult], held: &Held, now: Timestamp) -> NewStatus {
+pub fn work_status(work: &Work, results: &[ManifestResult], held: &HeldDeletions, now: Timestamp) -> NewStatus {
     let before = work.status.clone().unwrap_or_default();
     let mut manifest_conditions: Vec<ManifestCondition> =
         results.iter().map(|result| manifest_condition(work, result, now)).collect();
@@ -159,8 +159,10 @@ fn is_interim(status: &WorkStatus, generation: i64, results: &[ManifestResult]) 
 fn record_before<'a>(work: &'a Work, result: &ManifestResult) -> Option<&'a ManifestCondition> {
     let records = records_of(work);
     let same = records.iter().find(|record| record.identifier == result.identifier);
-    let is_duplicate =
-        matches!(result.processed.outcome, Outcome::NotApplied { reason: ManifestAppliedReason::Duplicated, .. });
+    let is_duplicate = matches!(
+        result.processed.outcome,
+        ManifestOutcome::NotApplied { reason: ManifestAppliedReason::Duplicated, .. }
+    );
     let by_identity = || {
         let identity = Identity::of(&result.identifier).filter(|_| !is_duplicate)?;
         records.iter().find(|record| Identity::of(&record.identifier).as_ref() == Some(&identity))
@@ -225,16 +227,16 @@ fn put_or_remove<T: ConditionState<Scope = ()>>(
     }
 }
 
-fn applied_state(outcome: &Outcome) -> ManifestApplied {
+fn applied_state(outcome: &ManifestOutcome) -> ManifestApplied {
     use ManifestAppliedReason as Reason;
     let (reason, error) = match outcome {
-        Outcome::Applied => return ManifestApplied::Applied,
-        Outcome::AppliedWithFailedDriftDetection => return ManifestApplied::AppliedWithFailedDriftDetection,
-        Outcome::NotApplied { reason, error } => (*reason, error.clone()),
-        Outcome::NoDiffFound
-        | Outcome::FoundDiff
-        | Outcome::FoundDiffInDegradedMode
-        | Outcome::FailedToReportDiff { .. } => {
+        ManifestOutcome::Applied => return ManifestApplied::Applied,
+        ManifestOutcome::AppliedWithFailedDriftDetection => return ManifestApplied::AppliedWithFailedDriftDetection,
+        ManifestOutcome::NotApplied { reason, error } => (*reason, error.clone()),
+        ManifestOutcome::NoDiffFound
+        | ManifestOutcome::FoundDiff
+        | ManifestOutcome::FoundDiffInDegradedMode
+        | ManifestOutcome::FailedToReportDiff { .. } => {
             return ManifestApplied::Unexpected { result: word_of(outcome).to_owned(), error: String::new() };
         }
     };
@@ -265,19 +267,21 @@ fn available_state(availability: &Availability) -> ManifestAvailable {
     }
 }
 
-fn diff_state(outcome: &Outcome) -> ManifestDiffReported {
+fn diff_state(outcome: &ManifestOutcome) -> ManifestDiffReported {
     match outcome {
-        Outcome::NoDiffFound => ManifestDiffReported::NoDiffFound,
-        Outcome::FoundDiff => ManifestDiffReported::FoundDiff,
-        Outcome::FoundDiffInDegradedMode => ManifestDiffReported::FoundDiffInDegradedMode,
-        Outcome::FailedToReportDiff { error } => ManifestDiffReported::FailedToReportDiff { error: error.clone() },
-        Outcome::NotApplied { reason, error } => {
+        ManifestOutcome::NoDiffFound => ManifestDiffReported::NoDiffFound,
+        ManifestOutcome::FoundDiff => ManifestDiffReported::FoundDiff,
+        ManifestOutcome::FoundDiffInDegradedMode => ManifestDiffReported::FoundDiffInDegradedMode,
+        ManifestOutcome::FailedToReportDiff { error } => {
+            ManifestDiffReported::FailedToReportDiff { error: error.clone() }
+        }
+        ManifestOutcome::NotApplied { reason, error } => {
             ManifestDiffReported::Blocked { result: *reason, error: error.clone() }
         }
-        Outcome::Applied => {
+        ManifestOutcome::Applied => {
             ManifestDiffReported::Blocked { result: ManifestAppliedReason::Applied, error: String::new() }
         }
-        Outcome::AppliedWithFailedDriftDetection => ManifestDiffReported::Blocked {
+        ManifestOutcome::AppliedWithFailedDriftDetection => ManifestDiffReported::Blocked {
             result: ManifestAppliedReason::AppliedWithFailedDriftDetection,
             error: String::new(),
         },
@@ -285,12 +289,14 @@ fn diff_state(outcome: &Outcome) -> ManifestDiffReported {
 }
 
 /// One word for an outcome, for metrics and for comparing two reconciles.
-pub fn word_of(outcome: &Outcome) -> &'static str {
+pub fn word_of(outcome: &ManifestOutcome) -> &'static str {
     use fleet_api::conditions::Reason as _;
     match outcome {
-        Outcome::Applied => ManifestAppliedReason::Applied.word(),
-        Outcome::AppliedWithFailedDriftDetection => ManifestAppliedReason::AppliedWithFailedDriftDetection.word(),
-        Outcome::NotApplied { reason, .. } => reason.word(),
+        ManifestOutcome::Applied => ManifestAppliedReason::Applied.word(),
+        ManifestOutcome::AppliedWithFailedDriftDetection => {
+            ManifestAppliedReason::AppliedWithFailedDriftDetection.word()
+        }
+        ManifestOutcome::NotApplied { reason, .. } => reason.word(),
         reported => diff_state(reported).reason().word(),
     }
 }
@@ -317,7 +323,8 @@ fn set_work_conditions(
     };
     put_or_remove(conditions, (!reports && all_applied).then_some(state), generation, now);
     // A comparison in degraded mode is not counted: users of KubeFleet rely on that.
-    let reported = count(&|result| matches!(result.processed.outcome, Outcome::FoundDiff | Outcome::NoDiffFound));
+    let reported =
+        count(&|result| matches!(result.processed.outcome, ManifestOutcome::FoundDiff | ManifestOutcome::NoDiffFound));
     let state = if reported == manifests {
         WorkDiffReported::AllReported
     } else {
@@ -362,7 +369,7 @@ fn in_short(details: &[PatchDetail]) -> Vec<PatchDetail> {
 /// not deleted yet. `before` is its current status.
 pub fn applied_work_status(
     results: &[ManifestResult],
-    held: &Held,
+    held: &HeldDeletions,
     before: Option<&AppliedWorkStatus>,
 ) -> AppliedWorkStatus {
     let applied = results.iter().filter(|result| result.processed.outcome.is_applied());

@@ -174,7 +174,7 @@ pub fn run(observed: &Observed<'_>, created: Option<Timestamp>, now: Timestamp) 
     let facts = &observed.run;
     let nothing = UpdateRunStatus::default();
     let status = facts.status.unwrap_or(&nothing);
-    let standing = Standing::of(status, facts.deleting);
+    let standing = RecordedState::of(status, facts.deleting);
     let report = plan(&Observed { confirmed: false, ..observed.clone() }, now).report;
     let mut blockers = if standing.state.is_final() { Vec::new() } else { report.blockers };
     blockers.retain(|blocker| !is_ahead(&blocker.cause, status));
@@ -215,13 +215,13 @@ fn is_ahead(cause: &Cause, status: &UpdateRunStatus) -> bool {
 }
 
 /// The state of the run from its recorded conditions.
-struct Standing {
+struct RecordedState {
     state: RunOutcome,
     since: Option<Time>,
     message: String,
 }
 
-impl Standing {
+impl RecordedState {
     fn of(status: &UpdateRunStatus, deleting: bool) -> Self {
         use UpdateRunProgressingReason as Is;
         let with_state = |state, condition: Option<&Condition>| Self {

@@ -5,11 +5,11 @@
 use fleet_api::conditions::events::PlacementEvent;
 
 use super::observed::Observed;
-use super::report::{Outcome, Report};
+use super::report::{PlacementOutcome, Report};
 use super::{Plan, Write};
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
-    let mut plan = Plan::nothing(Report::of(Outcome::Deleting));
+    let mut plan = Plan::nothing(Report::of(PlacementOutcome::Deleting));
     if !observed.placement.has_finalizer {
         return plan;
     }

@@ -55,7 +55,7 @@ pub use observed::{
 pub use policy_snapshots::NewPolicySnapshot;
 pub use progress::{Milestone, PlacementProgress};
 pub use propagation::{ApiList, ApiListError, Apis, GroupVersionKind, Propagation};
-pub use report::{Content, External, Fault, Outcome, Progress, Refusal, Report};
+pub use report::{Content, External, Fault, PlacementOutcome, Progress, Refusal, Report};
 pub use resource_snapshots::{NoRunSnapshot, RunSnapshot, WantedSnapshot, snapshot_for_run};
 pub use select::{InvalidSelector, SelectionError, select, undiscovered};
 pub use snapshot_content::SelectedContent;
@@ -139,31 +139,31 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
 }
 
 fn plan_existing(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    let mut plan = Plan::nothing(Report::of(Outcome::AwaitingScheduler));
+    let mut plan = Plan::nothing(Report::of(PlacementOutcome::AwaitingScheduler));
     plan.writes.extend((!observed.placement.has_finalizer).then_some(Write::AddPlacementFinalizer));
     if let Some(refusal) = status_copy::check(&observed.placement) {
         plan.status = StatusUpdate::of(&observed.placement, refused(observed, &refusal, now), None);
-        plan.report.outcome = Outcome::Refused(refusal);
+        plan.report.outcome = PlacementOutcome::Refused(refusal);
         return plan;
     }
     match &*observed.selected_content() {
         Ok(selected_content) => {
             if let Err(fault) = snapshot_and_summarize(observed, selected_content, now, &mut plan) {
-                plan.report.outcome = Outcome::Stopped(fault);
+                plan.report.outcome = PlacementOutcome::Stopped(fault);
             }
         }
         Err(SelectionError::Incomplete { resource }) => {
-            plan.report.outcome = Outcome::AwaitingSync { resource: resource.clone() };
+            plan.report.outcome = PlacementOutcome::AwaitingSync { resource: resource.clone() };
         }
         Err(SelectionError::Undiscovered { part }) => {
             let has_snapshot = !observed.resource_snapshots.is_empty();
             plan.report.events.extend(has_snapshot.then(|| PlacementEvent::ContentUnknown { part: part.to_string() }));
-            plan.report.outcome = Outcome::AwaitingDiscovery { part: part.clone() };
+            plan.report.outcome = PlacementOutcome::AwaitingDiscovery { part: part.clone() };
         }
         Err(SelectionError::User(invalid)) => {
             let refusal = Refusal::Selectors(invalid.clone());
             set_status(&mut plan, observed, refused(observed, &refusal, now), now);
-            plan.report.outcome = Outcome::Refused(refusal);
+            plan.report.outcome = PlacementOutcome::Refused(refusal);
         }
     }
     plan

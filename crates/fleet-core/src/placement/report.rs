@@ -10,7 +10,7 @@ use super::select::InvalidSelector;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
+    pub outcome: PlacementOutcome,
     pub content: Content,
     /// The progress of each selected cluster, in the order of the scheduler's decisions.
     pub clusters: Vec<(String, Progress)>,
@@ -19,14 +19,14 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn of(outcome: Outcome) -> Self {
+    pub(super) fn of(outcome: PlacementOutcome) -> Self {
         Self { outcome, content: Content::NotObserved, clusters: Vec::new(), events: Vec::new() }
     }
 }
 
 /// The outcome of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PlacementOutcome {
     /// The placement is being deleted; its snapshots are deleted.
     Deleting,
     /// Blocked until the placement or the selected resources change.

@@ -15,7 +15,7 @@ use super::groups::Groups;
 use super::observed::{BindingFacts, Observed, PlacementFacts};
 use super::policy_snapshots::PolicyInForce;
 use super::progress::PlacementProgress;
-use super::report::{External, Fault, Outcome, Progress};
+use super::report::{External, Fault, PlacementOutcome, Progress};
 
 /// The input of a status.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Subject<'a> {
 #[derive(Debug)]
 pub(super) struct Summary {
     pub status: PlacementStatus,
-    pub outcome: Outcome,
+    pub outcome: PlacementOutcome,
     pub clusters: Vec<(String, Progress)>,
 }
 
@@ -67,14 +67,14 @@ pub(super) fn summarize(subject: Subject<'_>) -> Result<Summary, Fault> {
     put(&mut status.conditions, verdict, subject.now);
     if scheduled == ConditionStatus::Unknown {
         status.placement_statuses.clear();
-        return Ok(Summary { status, outcome: Outcome::AwaitingScheduler, clusters: Vec::new() });
+        return Ok(Summary { status, outcome: PlacementOutcome::AwaitingScheduler, clusters: Vec::new() });
     }
     let entries = subject.entries();
     let unfilled = subject.unfilled(entries.len())?;
     let clusters = entries.iter().map(|entry| (entry.status.cluster_name.clone(), entry.progress)).collect();
     let outcome = if entries.is_empty() {
         subject.forget_steps(&mut status, 0);
-        Outcome::NoClusters { as_wanted: subject.wants_none() }
+        PlacementOutcome::NoClusters { as_wanted: subject.wants_none() }
     } else if subject.latest.is_some() {
         subject.tally(&mut status, &entries)
     } else {
@@ -82,7 +82,7 @@ pub(super) fn summarize(subject: Subject<'_>) -> Result<Summary, Fault> {
     };
     status.placement_statuses = entries.into_iter().map(|entry| entry.status).chain(unfilled).collect();
     let outcome = match outcome {
-        Outcome::Complete if scheduled != ConditionStatus::True => Outcome::TooFewClusters,
+        PlacementOutcome::Complete if scheduled != ConditionStatus::True => PlacementOutcome::TooFewClusters,
         other => other,
     };
     Ok(Summary { status, outcome, clusters })
@@ -182,7 +182,7 @@ impl Subject<'_> {
     }
 
     /// Sums up step by step. Undecided clusters take precedence over failed ones, because they may still fail.
-    fn tally(&self, status: &mut PlacementStatus, entries: &[Entry]) -> Outcome {
+    fn tally(&self, status: &mut PlacementStatus, entries: &[Entry]) -> PlacementOutcome {
         let (scope, generation) = (self.placement().scope(), self.placement().generation);
         let any_override = entries.iter().any(|entry| {
             !entry.status.applicable_resource_overrides.is_empty()
@@ -202,18 +202,18 @@ impl Subject<'_> {
             self.put(status, step.summed_up(scope, tally, generation));
             let outcome = match decisive {
                 ConditionStatus::True => continue,
-                ConditionStatus::False => Outcome::Failing { step, clusters },
-                ConditionStatus::Unknown => Outcome::Undecided { step, clusters },
+                ConditionStatus::False => PlacementOutcome::Failing { step, clusters },
+                ConditionStatus::Unknown => PlacementOutcome::Undecided { step, clusters },
             };
             self.forget_steps(status, place + 1);
             return outcome;
         }
         self.forget_steps(status, steps.len());
-        Outcome::Complete
+        PlacementOutcome::Complete
     }
 
     /// With staged runs, the placement reports a snapshot only if all clusters have the same.
-    fn external(&self, status: &mut PlacementStatus, entries: &[Entry]) -> Outcome {
+    fn external(&self, status: &mut PlacementStatus, entries: &[Entry]) -> PlacementOutcome {
         let indices = || entries.iter().map(|entry| entry.status.observed_resource_index.as_str());
         let first = indices().next().unwrap_or_default();
         if indices().any(|index| index != first) {
@@ -231,17 +231,17 @@ impl Subject<'_> {
             Some(entry) => {
                 let cluster = entry.status.cluster_name.clone();
                 self.external_state(status, &External::ClusterUndecided { cluster: cluster.clone() });
-                Outcome::LeftToRuns(External::ClusterUndecided { cluster })
+                PlacementOutcome::LeftToRuns(External::ClusterUndecided { cluster })
             }
             None => self.tally(status, entries),
         }
     }
 
-    fn left_to_runs(&self, status: &mut PlacementStatus, external: External) -> Outcome {
+    fn left_to_runs(&self, status: &mut PlacementStatus, external: External) -> PlacementOutcome {
         status.observed_resource_index.clear();
         status.selected_resources.clear();
         self.external_state(status, &external);
-        Outcome::LeftToRuns(external)
+        PlacementOutcome::LeftToRuns(external)
     }
 
     fn external_state(&self, status: &mut PlacementStatus, external: &External) {

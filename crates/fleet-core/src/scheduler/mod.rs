@@ -39,7 +39,7 @@ pub use eligibility::{EligibilityLimits, Ineligible, eligibility};
 pub use observed::{
     AgentFacts, BindingFacts, ClusterFacts, Health, LatestPolicy, Namespaces, Observed, PlacementFacts, PolicyFacts,
 };
-pub use report::{Fault, Outcome, Rejection, Report, Unusable, UnusableWhy, Verdict};
+pub use report::{Fault, Rejection, Report, SchedulingOutcome, Unusable, UnusableWhy, Verdict};
 pub use score::Score;
 
 use crate::plan::{self, ObjectWrite, Wake};
@@ -103,9 +103,9 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
         release(observed)
     } else {
         match &observed.policy {
-            LatestPolicy::Missing => Plan::nothing(Report::without_clusters(Outcome::AwaitingPolicy)),
+            LatestPolicy::Missing => Plan::nothing(Report::without_clusters(SchedulingOutcome::AwaitingPolicy)),
             LatestPolicy::Several(snapshots) => {
-                Plan::nothing(Report::without_clusters(Outcome::AmbiguousPolicy { snapshots: *snapshots }))
+                Plan::nothing(Report::without_clusters(SchedulingOutcome::AmbiguousPolicy { snapshots: *snapshots }))
             }
             LatestPolicy::One(policy) => schedule(observed, policy, now),
         }
@@ -117,13 +117,13 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
 /// Removes the scheduler's finalizers. Does not wait until the bindings are gone: their resources are handled by
 /// other controllers.
 fn release(observed: &Observed<'_>) -> Plan {
-    let mut plan = Plan::nothing(Report::without_clusters(Outcome::Deleting));
+    let mut plan = Plan::nothing(Report::without_clusters(SchedulingOutcome::Deleting));
     if !observed.placement.has_finalizer {
         return plan;
     }
     let marks = observed.bindings.iter().map(|binding| (binding.deleting, binding.abandoned));
     if !is_abandonment_recorded(observed.placement.abandons, marks) {
-        plan.report.outcome = Outcome::AwaitingAbandonment;
+        plan.report.outcome = SchedulingOutcome::AwaitingAbandonment;
         return plan;
     }
     let mut bindings: Vec<_> = observed.bindings.iter().collect();
@@ -204,12 +204,12 @@ struct Decided {
 }
 
 impl Decided {
-    fn without_writes(outcome: Outcome) -> Self {
+    fn without_writes(outcome: SchedulingOutcome) -> Self {
         Self { writes: Vec::new(), status: None, report: Report::without_clusters(outcome) }
     }
 
     fn stopped(fault: Fault) -> Self {
-        Self::without_writes(Outcome::Stopped(fault))
+        Self::without_writes(SchedulingOutcome::Stopped(fault))
     }
 
     fn stopped_after(writes: Vec<Write>, fault: Fault) -> Self {
@@ -220,7 +220,9 @@ impl Decided {
     fn with_status(cycle: &Cycle<'_>, writes: Vec<Write>, findings: &Findings<'_>, report: Report) -> Self {
         match decisions::status(cycle.policy, findings, cycle.now) {
             Ok(status) => Self { writes, status, report },
-            Err(fault) => Self { writes, status: None, report: Report { outcome: Outcome::Stopped(fault), ..report } },
+            Err(fault) => {
+                Self { writes, status: None, report: Report { outcome: SchedulingOutcome::Stopped(fault), ..report } }
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use fleet_api::types::ClusterDecision;
 use super::bindings::{Booking, Bookkeeper};
 use super::decisions::{Explained, Findings, explanations, picked, scheduled};
 use super::filter::{Screening, screen};
-use super::report::{Fault, Outcome, Report, Verdict};
+use super::report::{Fault, Report, SchedulingOutcome, Verdict};
 use super::score::Score;
 use super::{Cycle, Decided};
 
@@ -37,7 +37,7 @@ fn plan(cycle: &Cycle<'_>) -> Result<Decided, Fault> {
 }
 
 fn outcome(found: usize) -> Report {
-    Report::without_clusters(Outcome::Decided { found, wanted: None })
+    Report::without_clusters(SchedulingOutcome::Decided { found, wanted: None })
 }
 
 fn verdicts(cycle: &Cycle<'_>, screening: Vec<Screening>) -> Vec<(fleet_api::names::ClusterName, Verdict)> {

@@ -10,13 +10,13 @@ use fleet_api::types::ClusterDecision;
 use super::bindings::{Booking, Bookkeeper};
 use super::decisions::{Explained, Findings, not_eligible, not_found, picked};
 use super::eligibility::{Ineligible, eligibility};
-use super::report::{Fault, Outcome, Rejection, Report, Verdict};
+use super::report::{Fault, Rejection, Report, SchedulingOutcome, Verdict};
 use super::{Cycle, Decided};
 
 pub(super) fn decide(cycle: &Cycle<'_>) -> Decided {
     let targets = Targets::new(cycle);
     if targets.wanted == 0 {
-        return Decided::without_writes(Outcome::NothingNamed);
+        return Decided::without_writes(SchedulingOutcome::NothingNamed);
     }
     plan(cycle, &targets).unwrap_or_else(Decided::stopped)
 }
@@ -73,7 +73,7 @@ fn plan(cycle: &Cycle<'_>, targets: &Targets<'_>) -> Result<Decided, Fault> {
     let explained = invalid.chain(missing).collect();
     let findings = Findings { scheduled, selected: decisions.iter().collect(), explained: Explained::Anew(explained) };
     let report = Report {
-        outcome: Outcome::Decided { found, wanted: Some(wanted) },
+        outcome: SchedulingOutcome::Decided { found, wanted: Some(wanted) },
         clusters: verdicts(cycle, targets),
         not_found: targets.not_found.iter().map(|&name| name.to_owned()).collect(),
     };

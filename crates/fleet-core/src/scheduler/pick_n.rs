@@ -14,7 +14,7 @@ use super::bindings::{Booking, Bookkeeper, unschedule};
 use super::decisions::{Explained, Findings, explanations, picked, scheduled, status_before_picks};
 use super::filter::{Screening, screen};
 use super::observed::BindingFacts;
-use super::report::{Fault, Outcome, Rejection, Report, Verdict};
+use super::report::{Fault, Rejection, Report, SchedulingOutcome, Verdict};
 use super::score::{GroupScores, Race, Rest, Score};
 use super::topology::Spread;
 use super::{Cycle, Decided, Write};
@@ -78,7 +78,7 @@ fn drop_worst<'a>(bindings: &[&'a BindingFacts<'a>], count: usize) -> Split<'a> 
 }
 
 fn outcome(found: usize, wanted: usize) -> Report {
-    Report::without_clusters(Outcome::Decided { found, wanted: Some(wanted) })
+    Report::without_clusters(SchedulingOutcome::Decided { found, wanted: Some(wanted) })
 }
 
 /// Fewer than wanted: picks the best of those that fit.

@@ -13,7 +13,7 @@ use super::score::Score;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    pub outcome: Outcome,
+    pub outcome: SchedulingOutcome,
     /// The verdict on each examined cluster, by name.
     pub clusters: Vec<(ClusterName, Verdict)>,
     /// Clusters that the policy names and that do not exist.
@@ -21,14 +21,14 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn without_clusters(outcome: Outcome) -> Self {
+    pub(super) fn without_clusters(outcome: SchedulingOutcome) -> Self {
         Self { outcome, clusters: Vec::new(), not_found: Vec::new() }
     }
 }
 
 /// The outcome of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum SchedulingOutcome {
     /// The placement is being deleted; the finalizers of its bindings are removed.
     Deleting,
     /// The placement is being deleted and leaves its resources; not every binding records that yet. After a binding

@@ -16,8 +16,8 @@ use fleet_api::names::{ClusterName, NamespaceName, PlacementKey};
 use fleet_api::types::{BindingState, PropertyValue, SchedulingPolicySnapshotStatus};
 use fleet_api::well_known::{annotations, finalizers, labels};
 use fleet_core::scheduler::{
-    BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, Outcome, PlacementFacts,
-    Write as Planned, plan,
+    BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, PlacementFacts,
+    SchedulingOutcome, Write as Planned, plan,
 };
 use fleet_runtime::{
     Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, PlanResult, ReconcileContext, Runtime, Triggers,
@@ -134,14 +134,14 @@ fn report<S: Scope>(
 }
 
 /// Whether there was a policy to schedule by. Several latest snapshots are reported by the placement controller.
-fn look(outcome: &Outcome) -> PlanResult {
+fn look(outcome: &SchedulingOutcome) -> PlanResult {
     match outcome {
-        Outcome::Deleting
-        | Outcome::AwaitingAbandonment
-        | Outcome::AwaitingPolicy
-        | Outcome::AmbiguousPolicy { .. } => PlanResult::Skipped,
-        Outcome::NothingNamed | Outcome::Decided { .. } => PlanResult::Decided,
-        Outcome::Stopped(fault) => PlanResult::blocked(fault),
+        SchedulingOutcome::Deleting
+        | SchedulingOutcome::AwaitingAbandonment
+        | SchedulingOutcome::AwaitingPolicy
+        | SchedulingOutcome::AmbiguousPolicy { .. } => PlanResult::Skipped,
+        SchedulingOutcome::NothingNamed | SchedulingOutcome::Decided { .. } => PlanResult::Decided,
+        SchedulingOutcome::Stopped(fault) => PlanResult::blocked(fault),
     }
 }
 

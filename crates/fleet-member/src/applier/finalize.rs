@@ -13,7 +13,7 @@ use fleet_core::apply::decode::Manifest;
 use fleet_core::apply::finalize::{Finalization, next_step, objects_to_delete};
 use fleet_core::apply::ownership::{Owner, Removal, is_deleting, removal, uid_if_garbage_collected, unblocked};
 use fleet_core::apply::records::{is_same_instruction, leftovers, records_of};
-use fleet_core::apply::status::{Held, placed_objects_left};
+use fleet_core::apply::status::{HeldDeletions, placed_objects_left};
 use fleet_runtime::{Actions, Error, ObjectKey, Propagation, ReconcileContext, Wake, Write};
 use futures::stream::{StreamExt as _, iter};
 use jiff::Timestamp;
@@ -75,11 +75,11 @@ impl Applier {
         applied_work: &AppliedWork,
         owner: &Owner,
         context: &ReconcileContext<'_>,
-    ) -> Result<(Held, Option<Timestamp>), Error> {
+    ) -> Result<(HeldDeletions, Option<Timestamp>), Error> {
         let going = leftovers(work, manifests);
         self.memory.lock().waits_for_content(&ObjectKey::of(work), false);
         if going.is_empty() {
-            return Ok((Held::default(), None));
+            return Ok((HeldDeletions::default(), None));
         }
         let stored: Option<Work> = context.reader().get_as(&ObjectKey::of(work)).await?;
         if !is_same_instruction(work, stored.as_ref()) {
@@ -121,11 +121,11 @@ impl Applier {
         removals: Vec<(WorkResourceIdentifier, Place, Removal)>,
         applied_work: &AppliedWork,
         context: &ReconcileContext<'_>,
-    ) -> Result<(Held, Option<Timestamp>), Error> {
+    ) -> Result<(HeldDeletions, Option<Timestamp>), Error> {
         let deletions = removals.iter().filter(|(_, _, removal)| matches!(removal, Removal::Delete { .. })).count();
         let grant = self.take(Wanted::UpTo(deletions), Of::Staying(applied_work), context).await?;
         let mut left = grant.objects;
-        let mut held = Held { limit: grant.limit, ..Held::default() };
+        let mut held = HeldDeletions { limit: grant.limit, ..HeldDeletions::default() };
         let mut writes = Vec::new();
         for (identifier, place, removal) in removals {
             match removal {

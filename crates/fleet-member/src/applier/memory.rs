@@ -277,7 +277,7 @@ fn is_news(seen: &Version, heard: &Version) -> bool {
 #[cfg(test)]
 mod tests {
     use fleet_api::types::WorkResourceIdentifier;
-    use fleet_core::apply::process::{Outcome, Processed};
+    use fleet_core::apply::process::{ManifestOutcome, Processed};
 
     use super::*;
 
@@ -334,7 +334,8 @@ mod tests {
             .unwrap()
         };
         let basis = Basis::of(&work("u1", "a"), "applied_work");
-        let processed = Processed { outcome: Outcome::Applied, live: None, drifts: Vec::new(), diffs: Vec::new() };
+        let processed =
+            Processed { outcome: ManifestOutcome::Applied, live: None, drifts: Vec::new(), diffs: Vec::new() };
         let result = ManifestResult { identifier: WorkResourceIdentifier::default(), processed, availability: None };
         let results = [(place("a"), result)].into();
         memory.end(&key, Learned { basis, results, ..learned("a", "5") }, NOW);

@@ -15,9 +15,9 @@ use fleet_core::apply::decode::{Manifest, decode};
 use fleet_core::apply::definitions::awaits_own_kinds;
 use fleet_core::apply::finalize::{has_finalizer, with_accepted_status};
 use fleet_core::apply::ownership::Owner;
-use fleet_core::apply::process::{ApiFailure, Outcome, Process, Processed, Step, Task};
+use fleet_core::apply::process::{ApiFailure, ManifestOutcome, Process, Processed, Step, Task};
 use fleet_core::apply::records::write_ahead;
-use fleet_core::apply::status::{Held, ManifestResult};
+use fleet_core::apply::status::{HeldDeletions, ManifestResult};
 use fleet_runtime::{Error, KindId, ObjectKey, ReconcileContext, Write};
 use futures::stream::{StreamExt as _, iter};
 use jiff::Timestamp;
@@ -40,7 +40,7 @@ pub(super) struct Run {
     pub(super) results: Vec<ManifestResult>,
     /// The objects that were changed.
     pub(super) changed: Vec<Place>,
-    pub(super) held: Held,
+    pub(super) held: HeldDeletions,
     /// When more leftover objects may be deleted.
     pub(super) room_at: Option<Timestamp>,
     pub(super) awaits_own_kinds: bool,
@@ -215,7 +215,7 @@ impl Applier {
         &self,
         work: &Work,
         manifests: &[Manifest<'_>],
-        held: &Held,
+        held: &HeldDeletions,
         context: &ReconcileContext<'_>,
     ) -> Result<Option<Work>, Error> {
         let Some(records) = write_ahead(work, manifests, &held.objects, context.plan_input().now) else {
@@ -259,7 +259,7 @@ fn answer(outcome: Result<Option<Value>, Error>) -> Result<Result<Value, ApiFail
 /// The result of a manifest that cannot be applied; `None` for all others.
 fn refused(manifest: &Manifest<'_>) -> Option<ManifestResult> {
     let refusal = manifest.verdict.as_ref().err()?;
-    let outcome = Outcome::NotApplied { reason: refusal.reason(), error: refusal.to_string() };
+    let outcome = ManifestOutcome::NotApplied { reason: refusal.reason(), error: refusal.to_string() };
     let processed = Processed { outcome, live: None, drifts: Vec::new(), diffs: Vec::new() };
     Some(ManifestResult { identifier: manifest.identifier.clone(), processed, availability: None })
 }

@@ -21,19 +21,19 @@ use super::source::Source;
 
 const MOMENT: Duration = Duration::from_millis(10);
 
-struct World {
+struct Fixture {
     server: Embedded,
     directory: tempfile::TempDir,
     sidecar: Option<JoinHandle<Result<(), TaskPanicked>>>,
 }
 
-impl Drop for World {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.sidecar.iter().for_each(JoinHandle::abort);
     }
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let server = Embedded::start(ServerOptions::default()).await.unwrap();
         Self { server, directory: tempfile::tempdir().unwrap(), sidecar: None }
@@ -101,52 +101,52 @@ const A_SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_changed_secret_is_written_at_once() {
-    let mut world = World::new().await;
-    world.store("first").await;
-    world.start(&["get", "list", "watch"]).await;
-    assert!(world.takes("first").await < A_SECOND);
-    world.store("second").await;
-    assert!(world.takes("second").await < A_SECOND);
+    let mut fixture = Fixture::new().await;
+    fixture.store("first").await;
+    fixture.start(&["get", "list", "watch"]).await;
+    assert!(fixture.takes("first").await < A_SECOND);
+    fixture.store("second").await;
+    assert!(fixture.takes("second").await < A_SECOND);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_watch_permission_the_secret_is_read_after_half_a_day() {
-    let mut world = World::new().await;
-    world.store("first").await;
-    world.start(&["get"]).await;
-    assert!(world.takes("first").await < A_SECOND);
-    world.store("second").await;
-    let took = world.takes("second").await;
+    let mut fixture = Fixture::new().await;
+    fixture.store("first").await;
+    fixture.start(&["get"]).await;
+    assert!(fixture.takes("first").await < A_SECOND);
+    fixture.store("second").await;
+    let took = fixture.takes("second").await;
     assert!(took > Duration::from_mins(719) && took <= Duration::from_hours(12), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_fetch_is_retried_after_half_a_minute() {
-    let mut world = World::new().await;
-    world.start(&["get"]).await;
+    let mut fixture = Fixture::new().await;
+    fixture.start(&["get"]).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.file(), None);
-    world.store("first").await;
-    let took = world.takes("first").await;
+    assert_eq!(fixture.file(), None);
+    fixture.store("first").await;
+    let took = fixture.takes("first").await;
     assert!(took > Duration::from_secs(19) && took < Duration::from_secs(21), "{took:?}");
 
-    world.admin::<Secret>().delete("hub", &DeleteParams::default()).await.unwrap();
+    fixture.admin::<Secret>().delete("hub", &DeleteParams::default()).await.unwrap();
     tokio::time::sleep(Duration::from_hours(12) + Duration::from_secs(10)).await;
-    assert_eq!(world.file().as_deref(), Some("first"), "a token that is gone may still be of use");
-    world.store("second").await;
-    let took = world.takes("second").await;
+    assert_eq!(fixture.file().as_deref(), Some("first"), "a token that is gone may still be of use");
+    fixture.store("second").await;
+    let took = fixture.takes("second").await;
     assert!(took < Duration::from_secs(31), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_without_a_token_leaves_the_file_as_it_is() {
-    let mut world = World::new().await;
-    world.store("first").await;
-    world.start(&["get", "list", "watch"]).await;
-    world.takes("first").await;
-    world.store("").await;
+    let mut fixture = Fixture::new().await;
+    fixture.store("first").await;
+    fixture.start(&["get", "list", "watch"]).await;
+    fixture.takes("first").await;
+    fixture.store("").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.file().as_deref(), Some("first"));
-    world.store("second").await;
-    assert!(world.takes("second").await < A_SECOND);
+    assert_eq!(fixture.file().as_deref(), Some("first"));
+    fixture.store("second").await;
+    assert!(fixture.takes("second").await < A_SECOND);
 }

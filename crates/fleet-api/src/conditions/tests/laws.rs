@@ -71,7 +71,7 @@ proptest! {
         let states = all_states(&types);
         let ((_, _, older), (type_, reason, newer)) = (older.get(&states), newer.get(&states));
         let conditions = list_of([(older.finding)(generation), (newer.finding)(generation)]);
-        prop_assert_eq!((type_.read)(&conditions, generation), Outcome::Known(reason.status, reason.word));
+        prop_assert_eq!((type_.read)(&conditions, generation), ReadCondition::Known(reason.status, reason.word));
     }
 
     #[test]
@@ -82,7 +82,7 @@ proptest! {
         let states = all_states(&types);
         let (type_, reason, state) = choice.get(&states);
         let outcome = (type_.read)(&list_of([(state.finding)(found)]), asked);
-        let expected = if found == asked { Outcome::Known(reason.status, reason.word) } else { Outcome::Stale };
+        let expected = if found == asked { ReadCondition::Known(reason.status, reason.word) } else { ReadCondition::Stale };
         prop_assert_eq!(outcome, expected);
     }
 }
@@ -98,15 +98,15 @@ fn every_reason_is_recognised_under_all_its_names_and_only_with_its_status() {
             reason: "MadeUp".to_owned(),
             message: String::new(),
         };
-        assert_eq!((type_.read)(std::slice::from_ref(&condition), 1), Outcome::Unrecognised);
-        assert_eq!((type_.read)(&[], 1), Outcome::Absent);
+        assert_eq!((type_.read)(std::slice::from_ref(&condition), 1), ReadCondition::Unrecognised);
+        assert_eq!((type_.read)(&[], 1), ReadCondition::Absent);
         for reason in &type_.reasons {
             for word in [&[reason.word], reason.other_words].concat() {
                 word.clone_into(&mut condition.reason);
                 for status in [ConditionStatus::True, ConditionStatus::False, ConditionStatus::Unknown] {
                     condition.status = status;
                     match (type_.read)(std::slice::from_ref(&condition), 1) {
-                        Outcome::Known(known, meaning) if known == reason.status => {
+                        ReadCondition::Known(known, meaning) if known == reason.status => {
                             assert_eq!((status, meaning), (reason.status, reason.word));
                         }
                         // The same word with another status is another reason of the type, or none.

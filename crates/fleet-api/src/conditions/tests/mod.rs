@@ -83,7 +83,7 @@ fn number_for(field: &str) -> u16 {
 
 /// What a list says, with the type of the reason erased so that all conditions fit one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum ReadCondition {
     Absent,
     Stale,
     Known(ConditionStatus, &'static str),
@@ -104,7 +104,7 @@ struct StateRow {
 }
 
 /// Reads a condition of one type from a list, for a generation.
-type Read = dyn Fn(&[Condition], i64) -> Outcome;
+type Read = dyn Fn(&[Condition], i64) -> ReadCondition;
 
 /// One condition type of one object.
 struct Type {
@@ -132,10 +132,10 @@ where
         words: scopes.iter().map(|&scope| T::type_word(scope)).collect(),
         reasons: T::Reason::ALL.iter().copied().map(reason_row).collect(),
         read: Box::new(move |conditions, generation| match decode_in::<T>(scope, conditions, generation) {
-            Decoded::Absent => Outcome::Absent,
-            Decoded::Stale(_) => Outcome::Stale,
-            Decoded::Known(reason, _) => Outcome::Known(reason.status(), reason.word()),
-            Decoded::Unrecognised(_) => Outcome::Unrecognised,
+            Decoded::Absent => ReadCondition::Absent,
+            Decoded::Stale(_) => ReadCondition::Stale,
+            Decoded::Known(reason, _) => ReadCondition::Known(reason.status(), reason.word()),
+            Decoded::Unrecognised(_) => ReadCondition::Unrecognised,
         }),
     }
 }

@@ -7,12 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::reporting::result;
 use crate::apply::availability::Availability;
 use crate::apply::budget::{Budget, Limit, is_current};
-use crate::apply::process::Outcome;
+use crate::apply::process::ManifestOutcome;
 use crate::apply::requeue::{Requeue, RequeueBackoff, is_worth_a_retry};
 
 fn gaps(backoff: &RequeueBackoff, settled: bool, runs: usize) -> Vec<f64> {
     let availability = if settled { Availability::Available } else { Availability::NotYet };
-    let results = [result(0, "a", Outcome::Applied, Some(availability))];
+    let results = [result(0, "a", ManifestOutcome::Applied, Some(availability))];
     let (mut requeue, mut now) = (Requeue::default(), at(0));
     let mut gap = || {
         let next = requeue.next(backoff, 1, &results, settled, now);
@@ -62,11 +62,11 @@ fn applier_s67_an_available_work_skips_the_slow_part() {
 
 #[test]
 fn applier_s68_a_change_starts_over() {
-    let available = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
-    let waiting = [result(0, "a", Outcome::Applied, Some(Availability::NotYet))];
+    let available = [result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))];
+    let waiting = [result(0, "a", ManifestOutcome::Applied, Some(Availability::NotYet))];
     let failed = |error: &str| {
         let reason = ManifestAppliedReason::ApplyFailed;
-        [result(0, "a", Outcome::NotApplied { reason, error: error.into() }, None)]
+        [result(0, "a", ManifestOutcome::NotApplied { reason, error: error.into() }, None)]
     };
     let (mut requeue, mut now) = (Requeue::default(), at(0));
     let mut next = |generation, results: &[_]| {
@@ -86,7 +86,7 @@ fn applier_s68_a_change_starts_over() {
 
 #[test]
 fn a_look_before_its_time_neither_counts_nor_puts_off_the_next() {
-    let results = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
+    let results = [result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))];
     let mut requeue = Requeue::default();
     let mut next = |second| requeue.next(&RequeueBackoff::default(), 1, &results, true, at(second)).as_second();
     assert_eq!([next(0), next(1), next(4), next(5), next(6), next(7)], [5, 5, 5, 7, 7, 10]);
@@ -117,7 +117,7 @@ fn intervals_outside_their_limits_are_replaced() {
 
 #[test]
 fn problems_whose_end_a_watch_shows_are_not_retried() {
-    let outcome = |reason| Outcome::NotApplied { reason, error: String::new() };
+    let outcome = |reason| ManifestOutcome::NotApplied { reason, error: String::new() };
     let retried = |reason| is_worth_a_retry(&result(0, "a", outcome(reason), None), &ApplyStrategy::default());
     for reason in [
         ManifestAppliedReason::FoundDrifts,
@@ -129,7 +129,7 @@ fn problems_whose_end_a_watch_shows_are_not_retried() {
     }
     assert!(retried(ManifestAppliedReason::ApplyFailed) && retried(ManifestAppliedReason::FailedToTakeOver));
     let always = ApplyStrategy::default();
-    let mut applied = result(0, "a", Outcome::Applied, Some(Availability::NotYet));
+    let mut applied = result(0, "a", ManifestOutcome::Applied, Some(Availability::NotYet));
     assert!(!is_worth_a_retry(&applied, &always));
     applied.processed.drifts = vec![PatchDetail { path: "/spec/x".into(), ..PatchDetail::default() }];
     assert!(!is_worth_a_retry(&applied, &always), "what is left on the member stays as it is");

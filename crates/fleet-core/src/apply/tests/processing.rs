@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::apply::adversarial;
 use crate::apply::desired::Operation;
 use crate::apply::ownership::Owner;
-use crate::apply::process::{ApiFailure, Outcome, Process, Processed, Request, Step, Task};
+use crate::apply::process::{ApiFailure, ManifestOutcome, Process, Processed, Request, Step, Task};
 
 /// Maximum number of requests.
 const QUESTIONS_MAX: usize = 5;
@@ -157,7 +157,7 @@ fn an_absent_object_is_created_and_then_left_alone() {
     let (asked, processed) = lead(&map("a"), json!({}), &["w"], &mut member);
     assert_eq!(
         (asked, processed.outcome),
-        (vec![], Outcome::Applied),
+        (vec![], ManifestOutcome::Applied),
         "an object without a difference is not written to"
     );
     assert_eq!(member.live, Some(made));
@@ -585,7 +585,7 @@ fn a_member_that_cannot_be_read_is_no_member_without_the_object() {
     let error = "failed to find the corresponding object for the manifest object in the member cluster: \
                  error returned by the API server: etcd is away";
     let reason = fleet_api::conditions::work::ManifestAppliedReason::FailedToFindObject;
-    assert_eq!(processed.outcome, Outcome::NotApplied { reason, error: error.into() });
+    assert_eq!(processed.outcome, ManifestOutcome::NotApplied { reason, error: error.into() });
 }
 
 fn any_strategy() -> impl Strategy<Value = Value> {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::recording::work;
 use crate::apply::availability::Availability;
-use crate::apply::process::{Outcome, Processed};
-use crate::apply::status::{Held, ManifestResult, NewStatus, applied_work_status, work_status};
+use crate::apply::process::{ManifestOutcome, Processed};
+use crate::apply::status::{HeldDeletions, ManifestResult, NewStatus, applied_work_status, work_status};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -19,7 +19,12 @@ fn detail(path: &str) -> PatchDetail {
     PatchDetail { path: path.into(), value_in_member: "m".into(), value_in_hub: "h".into() }
 }
 
-pub(super) fn result(ordinal: i64, name: &str, outcome: Outcome, availability: Option<Availability>) -> ManifestResult {
+pub(super) fn result(
+    ordinal: i64,
+    name: &str,
+    outcome: ManifestOutcome,
+    availability: Option<Availability>,
+) -> ManifestResult {
     let identifier = WorkResourceIdentifier {
         ordinal,
         version: "v1".into(),
@@ -33,12 +38,12 @@ pub(super) fn result(ordinal: i64, name: &str, outcome: Outcome, availability: O
     ManifestResult { identifier, processed: Processed { outcome, live, drifts: vec![], diffs: vec![] }, availability }
 }
 
-fn failed(reason: ManifestAppliedReason) -> Outcome {
-    Outcome::NotApplied { reason, error: "why".into() }
+fn failed(reason: ManifestAppliedReason) -> ManifestOutcome {
+    ManifestOutcome::NotApplied { reason, error: "why".into() }
 }
 
 fn status(work: &Work, results: &[ManifestResult], now: i64) -> NewStatus {
-    work_status(work, results, &Held::default(), at(now))
+    work_status(work, results, &HeldDeletions::default(), at(now))
 }
 
 fn said(new: &NewStatus) -> Value {
@@ -59,7 +64,7 @@ fn applied_and_available_are_counted() {
             .iter()
             .enumerate()
             .map(|(place, one)| {
-                result(i64::try_from(place).unwrap(), &place.to_string(), Outcome::Applied, Some(one.clone()))
+                result(i64::try_from(place).unwrap(), &place.to_string(), ManifestOutcome::Applied, Some(one.clone()))
             })
             .collect();
         let new = status(&work(2, &[], None, &[]), &results, 5);
@@ -72,7 +77,7 @@ fn applied_and_available_are_counted() {
     assert_eq!(all(&[Available, NotYet]), (waiting.into(), true));
     assert_eq!(all(&[NotYet, Failed("x".into())]), (waiting.into(), false), "a failure does not wait for better news");
     let results = [
-        result(0, "a", Outcome::Applied, Some(Available)),
+        result(0, "a", ManifestOutcome::Applied, Some(Available)),
         result(1, "b", failed(ManifestAppliedReason::NotTakenOver), None),
     ];
     let new = status(&work(2, &["a", "b"], Some(1), &[("a", "Applied")]), &results, 5);
@@ -86,7 +91,7 @@ fn applied_and_available_are_counted() {
 
 #[test]
 fn what_says_nothing_new_is_no_news() {
-    let results = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
+    let results = [result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))];
     let mut work = work(1, &["a"], None, &[]);
     let first = status(&work, &results, 5);
     assert!(first.is_news);
@@ -102,7 +107,7 @@ fn records_of_manifests_that_cannot_be_applied_keep_their_time() {
     let mut malformed = result(0, "", failed(ManifestAppliedReason::DecodingErred), None);
     malformed.identifier = WorkResourceIdentifier::default();
     let duplicate = result(2, "a", failed(ManifestAppliedReason::Duplicated), None);
-    let results = [malformed, result(1, "a", Outcome::Applied, Some(Availability::Available)), duplicate];
+    let results = [malformed, result(1, "a", ManifestOutcome::Applied, Some(Availability::Available)), duplicate];
     let mut work = work(1, &[], None, &[]);
     work.status = Some(status(&work, &results, 5).status);
     let again = status(&work, &results, 999);
@@ -131,7 +136,7 @@ fn applier_s42_the_first_time_of_a_drift_stays_until_it_is_gone() {
     assert_eq!(times(&second), Some((5, 9, "/data/other".into())));
     work.status = Some(second.status.clone());
     assert!(status(&work, &[drifted], 12).is_news, "its time moves");
-    let well = status(&work, &[result(0, "a", Outcome::Applied, None)], 15);
+    let well = status(&work, &[result(0, "a", ManifestOutcome::Applied, None)], 15);
     assert_eq!(times(&well), None);
 }
 
@@ -139,17 +144,17 @@ fn applier_s42_the_first_time_of_a_drift_stays_until_it_is_gone() {
 fn applier_s51_s52_s53_reporting_differences_leaves_no_other_condition() {
     let mut work = work(2, &["a"], Some(1), &[("a", "Applied")]);
     work.spec.apply_strategy = serde_json::from_value(json!({"type": "ReportDiff"})).unwrap();
-    let reported = |outcome: Outcome| {
+    let reported = |outcome: ManifestOutcome| {
         let new = status(&work, &[result(0, "a", outcome, None)], 5);
         let said = said(&new);
         (conditions(&said["conditions"]), conditions(&said["manifestConditions"][0]["conditions"]))
     };
     let all = || vec!["DiffReported True AllManifestsDiffReported".to_owned()];
     let some = || vec!["DiffReported False SomeManifestsHaveNotReportedDiff".to_owned()];
-    assert_eq!(reported(Outcome::NoDiffFound), (all(), vec!["DiffReported True NoDiffFound".into()]));
-    assert_eq!(reported(Outcome::FoundDiff), (all(), vec!["DiffReported True FoundDiff".into()]));
+    assert_eq!(reported(ManifestOutcome::NoDiffFound), (all(), vec!["DiffReported True NoDiffFound".into()]));
+    assert_eq!(reported(ManifestOutcome::FoundDiff), (all(), vec!["DiffReported True FoundDiff".into()]));
     assert_eq!(
-        reported(Outcome::FoundDiffInDegradedMode),
+        reported(ManifestOutcome::FoundDiffInDegradedMode),
         (some(), vec!["DiffReported True FoundDiffInDegradedMode".into()]),
         "as consumers of the reference know it"
     );
@@ -168,9 +173,9 @@ fn applier_s51_s52_s53_reporting_differences_leaves_no_other_condition() {
 fn applier_s54_applying_again_ends_the_report() {
     let mut work = work(2, &["a"], None, &[("a", "Applied")]);
     work.spec.apply_strategy = serde_json::from_value(json!({"type": "ReportDiff"})).unwrap();
-    work.status = Some(status(&work, &[result(0, "a", Outcome::FoundDiff, None)], 5).status);
+    work.status = Some(status(&work, &[result(0, "a", ManifestOutcome::FoundDiff, None)], 5).status);
     work.spec.apply_strategy = None;
-    let said = said(&status(&work, &[result(0, "a", Outcome::Applied, Some(Availability::Available))], 6));
+    let said = said(&status(&work, &[result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))], 6));
     assert_eq!(
         conditions(&said["conditions"]),
         ["Applied True AllManifestsApplied", "Available True AllManifestsAvailable"]
@@ -184,7 +189,7 @@ fn applier_s54_applying_again_ends_the_report() {
 #[test]
 fn applier_s55_the_live_status_is_reported_back_where_that_is_asked_for() {
     let mut work = work(1, &["a"], None, &[]);
-    let mut applied = result(0, "a", Outcome::Applied, Some(Availability::Available));
+    let mut applied = result(0, "a", ManifestOutcome::Applied, Some(Availability::Available));
     applied.processed.live.as_mut().unwrap()["status"] = json!({"phase": "Fine"});
     assert!(status(&work, &[applied.clone()], 5).status.manifest_conditions[0].back_reported_status.is_none());
     work.spec.report_back_strategy =
@@ -228,8 +233,8 @@ fn applier_s56_a_status_that_is_too_large_keeps_paths_only() {
 fn deferred_deletions_are_reported_and_their_records_kept() {
     let work = work(2, &["a"], Some(1), &[("a", "Applied"), ("old", "Applied")]);
     let old = work.status.as_ref().unwrap().manifest_conditions[1].identifier.clone();
-    let held = Held { objects: vec![old], limit: 1, ..Held::default() };
-    let results = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
+    let held = HeldDeletions { objects: vec![old], limit: 1, ..HeldDeletions::default() };
+    let results = [result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))];
     let new = work_status(&work, &results, &held, at(5));
     assert_eq!(new.status.conditions.last().unwrap().type_, "DeletionsHeld");
     assert_eq!(new.status.manifest_conditions[1].identifier.ordinal, -1);
@@ -242,12 +247,12 @@ fn deferred_deletions_are_reported_and_their_records_kept() {
 #[test]
 fn the_applied_work_lists_what_is_applied() {
     let results = [
-        result(0, "a", Outcome::Applied, None),
+        result(0, "a", ManifestOutcome::Applied, None),
         result(1, "b", failed(ManifestAppliedReason::FoundDrifts), None),
-        result(2, "c", Outcome::AppliedWithFailedDriftDetection, None),
-        result(3, "d", Outcome::NoDiffFound, None),
+        result(2, "c", ManifestOutcome::AppliedWithFailedDriftDetection, None),
+        result(3, "d", ManifestOutcome::NoDiffFound, None),
     ];
-    let listed: Vec<_> = applied_work_status(&results, &Held::default(), None)
+    let listed: Vec<_> = applied_work_status(&results, &HeldDeletions::default(), None)
         .applied_resources
         .into_iter()
         .map(|one| (one.identifier.ordinal, one.uid))
@@ -257,10 +262,10 @@ fn the_applied_work_lists_what_is_applied() {
 
 #[test]
 fn audit_04_what_is_not_deleted_yet_stays_listed() {
-    let results = [result(0, "a", Outcome::Applied, None)];
-    let applied = [result(0, "a", Outcome::Applied, None), result(1, "old", Outcome::Applied, None)];
-    let before = applied_work_status(&applied, &Held::default(), None);
-    let held = Held { objects: vec![applied[1].identifier.clone()], limit: 1, ..Held::default() };
+    let results = [result(0, "a", ManifestOutcome::Applied, None)];
+    let applied = [result(0, "a", ManifestOutcome::Applied, None), result(1, "old", ManifestOutcome::Applied, None)];
+    let before = applied_work_status(&applied, &HeldDeletions::default(), None);
+    let held = HeldDeletions { objects: vec![applied[1].identifier.clone()], limit: 1, ..HeldDeletions::default() };
     let after = applied_work_status(&results, &held, Some(&before));
     let listed: Vec<_> = after.applied_resources.into_iter().map(|one| (one.identifier.ordinal, one.uid)).collect();
     assert_eq!(listed, [(0, "u-a".to_owned()), (-1, "u-old".to_owned())]);
@@ -278,8 +283,8 @@ fn audit_04_containers_that_are_kept_for_their_content_are_named() {
         .into();
     let message = |objects: usize, not_empty: usize| {
         let (objects, not_empty) = (namespaces[..objects].to_vec(), namespaces[..not_empty].to_vec());
-        let results = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
-        let new = work_status(&work, &results, &Held { objects, not_empty, limit: 1 }, at(5));
+        let results = [result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))];
+        let new = work_status(&work, &results, &HeldDeletions { objects, not_empty, limit: 1 }, at(5));
         new.status.conditions.last().unwrap().message.clone()
     };
     let why = "Not deleted yet, because objects that Works have placed there would be deleted too: ";

@@ -155,8 +155,8 @@ impl Subject<'_> {
             suffix_seed: 0,
         };
         match scheduler::plan(&observed, self.inputs.now).report.outcome {
-            scheduler::Outcome::NothingNamed => Some(self.nothing_named()),
-            scheduler::Outcome::Stopped(fault) => Some(self.refused_by_scheduler(&fault)),
+            scheduler::SchedulingOutcome::NothingNamed => Some(self.nothing_named()),
+            scheduler::SchedulingOutcome::Stopped(fault) => Some(self.refused_by_scheduler(&fault)),
             _ => None,
         }
     }

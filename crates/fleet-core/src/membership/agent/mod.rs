@@ -24,7 +24,7 @@ pub use observed::{
     Collected, Failure, Heartbeat, InternalMemberClusterFacts, Memory, Method, Observed, Probe, SpecGeneration,
     WorkFacts, collection_method,
 };
-pub use report::{Outcome, Report};
+pub use report::{AgentOutcome, Report};
 
 use crate::plan::{self, ObjectWrite, Wake};
 
@@ -71,10 +71,10 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
         .as_ref()
         .map(|internal_member_cluster| (internal_member_cluster, internal_member_cluster.state))
     {
-        None => Plan::nothing(Report::of(Outcome::NoInternalMemberCluster)),
+        None => Plan::nothing(Report::of(AgentOutcome::NoInternalMemberCluster)),
         Some((internal_member_cluster, ClusterState::Join)) => join(observed, internal_member_cluster, now),
         Some((internal_member_cluster, ClusterState::Leave)) => leave(observed, internal_member_cluster, now),
-        Some((_, ClusterState::Other(word))) => Plan::nothing(Report::of(Outcome::UnknownState(word.clone()))),
+        Some((_, ClusterState::Other(word))) => Plan::nothing(Report::of(AgentOutcome::UnknownState(word.clone()))),
     };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
@@ -89,7 +89,7 @@ fn join(observed: &Observed<'_>, internal_member_cluster: &InternalMemberCluster
         let failed = AgentJoined::FailedToJoin { error: failure.error.clone() };
         return await_retry(internal_member_cluster, failure, retry_at, &failed, now);
     }
-    let mut plan = Plan::nothing(Report::of(Outcome::HeartbeatDue));
+    let mut plan = Plan::nothing(Report::of(AgentOutcome::HeartbeatDue));
     plan.writes.extend(start);
     match memory
         .heartbeat
@@ -100,7 +100,7 @@ fn join(observed: &Observed<'_>, internal_member_cluster: &InternalMemberCluster
         Some((heartbeat, next_heartbeat)) => {
             plan.status = status::heartbeat(internal_member_cluster, heartbeat, now)
                 .publish(internal_member_cluster, &mut plan.report);
-            plan.report.outcome = Outcome::Joined { healthy: heartbeat.probe.is_healthy(), next_heartbeat };
+            plan.report.outcome = AgentOutcome::Joined { healthy: heartbeat.probe.is_healthy(), next_heartbeat };
             plan.wake = Wake::At(next_heartbeat);
         }
     }
@@ -120,7 +120,7 @@ fn leave(observed: &Observed<'_>, internal_member_cluster: &InternalMemberCluste
         let failed = AgentJoined::FailedToLeave { error: failure.error.clone() };
         return await_retry(internal_member_cluster, failure, retry_at, &failed, now);
     }
-    let mut plan = Plan::nothing(Report::of(Outcome::Left));
+    let mut plan = Plan::nothing(Report::of(AgentOutcome::Left));
     plan.writes = writes;
     plan.status = status::joined(internal_member_cluster, &AgentJoined::Left, now)
         .publish(internal_member_cluster, &mut plan.report);
@@ -135,7 +135,7 @@ fn await_retry(
     failed: &AgentJoined,
     now: Timestamp,
 ) -> Plan {
-    let mut plan = Plan::nothing(Report::of(Outcome::AwaitingRetry { error: failure.error.clone(), retry_at }));
+    let mut plan = Plan::nothing(Report::of(AgentOutcome::AwaitingRetry { error: failure.error.clone(), retry_at }));
     plan.status =
         status::joined(internal_member_cluster, failed, now).publish(internal_member_cluster, &mut plan.report);
     plan.wake = Wake::At(retry_at);

@@ -7,7 +7,7 @@ use crate::membership::Counter;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
+    pub outcome: AgentOutcome,
     /// Events to emit, in order.
     pub events: Vec<AgentEvent>,
     /// The counter to increment when the plan's status has been written.
@@ -15,14 +15,14 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn of(outcome: Outcome) -> Self {
+    pub(super) fn of(outcome: AgentOutcome) -> Self {
         Self { outcome, events: Vec::new(), counted: None }
     }
 }
 
 /// The state of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AgentOutcome {
     /// The hub does not know the cluster, or no longer. The applier keeps its state.
     NoInternalMemberCluster,
     /// The hub requests a state that this release does not know.

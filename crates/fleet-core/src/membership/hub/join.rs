@@ -8,7 +8,7 @@ use fleet_api::names::MemberNamespace;
 use jiff::Timestamp;
 
 use super::observed::{NamespaceFacts, Observed};
-use super::report::{Outcome, Report};
+use super::report::{MemberOutcome, Report};
 use super::resources::{Comparison, MemberRole, MemberRoleBinding, NewNamespace, WantedInternalMemberCluster};
 use super::{Plan, Write, leave, status};
 
@@ -16,18 +16,18 @@ pub(super) fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let member = &observed.member;
     let namespace = match MemberNamespace::of(member.name) {
         Ok(namespace) => namespace,
-        Err(error) => return not_ready(observed, Outcome::InvalidName(error), now),
+        Err(error) => return not_ready(observed, MemberOutcome::InvalidName(error), now),
     };
     let hold = (!(member.has_finalizer && member.labelled)).then_some(Write::AddMemberFinalizer);
     if let NamespaceFacts::Terminating { of_former_member, .. } = observed.namespace {
-        let mut plan = not_ready(observed, Outcome::NamespaceTerminating, now);
+        let mut plan = not_ready(observed, MemberOutcome::NamespaceTerminating, now);
         plan.writes.extend(hold);
         // The agent of the former member does not come back for its Works.
         plan.writes.extend(of_former_member.then(|| leave::release_works(&observed.works)).into_iter().flatten());
         return plan;
     }
     let update = status::update(observed, Some(MemberReadyToJoin::Ready), now);
-    let mut plan = Plan::nothing(Report::of(Outcome::Prepared(update.joined.clone())));
+    let mut plan = Plan::nothing(Report::of(MemberOutcome::Prepared(update.joined.clone())));
     plan.writes.extend(hold);
     for (write, event) in prepare(observed, &namespace) {
         plan.writes.push(write);
@@ -37,7 +37,7 @@ pub(super) fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     plan
 }
 
-fn not_ready(observed: &Observed<'_>, outcome: Outcome, now: Timestamp) -> Plan {
+fn not_ready(observed: &Observed<'_>, outcome: MemberOutcome, now: Timestamp) -> Plan {
     let mut plan = Plan::nothing(Report::of(outcome));
     plan.status = status::update(observed, Some(MemberReadyToJoin::NotReady), now).publish(observed, &mut plan.report);
     plan

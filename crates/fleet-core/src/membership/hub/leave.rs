@@ -11,7 +11,7 @@ use fleet_api::types::ClusterState;
 use jiff::{SignedDuration, Timestamp};
 
 use super::observed::{InternalMemberClusterFacts, NamespaceFacts, Observed, WorkFacts};
-use super::report::{Leaving, Outcome, RemovalReason, Report};
+use super::report::{Leaving, MemberOutcome, RemovalReason, Report};
 use super::resources::WantedInternalMemberCluster;
 use super::{Plan, Write, status};
 use crate::membership::after;
@@ -51,7 +51,7 @@ pub(super) fn abandoned(namespace: &NamespaceFacts, works: &[WorkFacts<'_>]) -> 
 }
 
 fn at(leaving: Leaving) -> Plan {
-    Plan::nothing(Report::of(Outcome::Leaving(leaving)))
+    Plan::nothing(Report::of(MemberOutcome::Leaving(leaving)))
 }
 
 fn release() -> Plan {

@@ -24,7 +24,7 @@ use jiff::Timestamp;
 
 pub use leave::NAMESPACE_STUCK_AFTER;
 pub use observed::{InternalMemberClusterFacts, MemberFacts, NamespaceFacts, Observed, Settings, WorkFacts};
-pub use report::{Leaving, Outcome, RemovalReason, Report};
+pub use report::{Leaving, MemberOutcome, RemovalReason, Report};
 pub use resources::{MemberRole, MemberRoleBinding, NewNamespace, WantedInternalMemberCluster, owner_of};
 
 use crate::plan::{self, ObjectWrite};

@@ -9,7 +9,7 @@ use crate::membership::Counter;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
+    pub outcome: MemberOutcome,
     /// Events to emit, in order.
     pub events: Vec<MemberClusterEvent>,
     /// The counter to increment when the plan's status has been written.
@@ -17,14 +17,14 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn of(outcome: Outcome) -> Self {
+    pub(super) fn of(outcome: MemberOutcome) -> Self {
         Self { outcome, events: Vec::new(), counted: None }
     }
 }
 
 /// The state of the member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum MemberOutcome {
     /// It has all its objects on the hub; the value says what its agents report.
     Prepared(MemberJoined),
     /// Its name cannot be part of a namespace name, so it cannot join.

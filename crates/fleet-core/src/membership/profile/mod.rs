@@ -90,14 +90,14 @@ impl WantedProfile {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
+    pub outcome: ProfileOutcome,
     /// Another writer had changed the ClusterProfile; the plan reverts that.
     pub reverted: bool,
 }
 
 /// The state of the ClusterProfile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ProfileOutcome {
     /// There is no such member, and no ClusterProfile of ours.
     Nothing,
     /// The member is being deleted or is gone; its ClusterProfile is deleted.
@@ -124,14 +124,14 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     plan
 }
 
-fn at(outcome: Outcome) -> Plan {
+fn at(outcome: ProfileOutcome) -> Plan {
     Plan::nothing(Report { outcome, reverted: false })
 }
 
 fn remove(observed: &Observed<'_>, member: Option<&MemberFacts<'_>>) -> Plan {
     let ours = observed.profile.as_ref().is_some_and(|profile| profile.is_ours() && !profile.deleting);
     let held = member.is_some_and(|member| member.has_finalizer);
-    let mut plan = at(if ours || held { Outcome::Removing } else { Outcome::Nothing });
+    let mut plan = at(if ours || held { ProfileOutcome::Removing } else { ProfileOutcome::Nothing });
     plan.writes.extend(ours.then(|| Write::DeleteProfile { profile: observed.cluster.clone() }));
     plan.writes.extend(held.then_some(Write::RemoveMemberFinalizer));
     plan
@@ -139,16 +139,16 @@ fn remove(observed: &Observed<'_>, member: Option<&MemberFacts<'_>>) -> Plan {
 
 fn keep(observed: &Observed<'_>, member: &MemberFacts<'_>, now: Timestamp) -> Plan {
     if !decode::<MemberJoined>(member.conditions(), member.generation).is_true() {
-        return at(Outcome::AwaitingJoin);
+        return at(ProfileOutcome::AwaitingJoin);
     }
     let wanted = WantedProfile { cluster: observed.cluster.clone() };
     let hold = (!member.has_finalizer).then_some(Write::AddMemberFinalizer);
     let (write, generation) = match &observed.profile {
         None => (Some(Write::CreateProfile(wanted)), 1),
         Some(profile) if !profile.is_ours() => {
-            return at(Outcome::ManagedByAnother { manager: profile.spec.cluster_manager.name.clone() });
+            return at(ProfileOutcome::ManagedByAnother { manager: profile.spec.cluster_manager.name.clone() });
         }
-        Some(profile) if profile.deleting => return at(Outcome::ProfileTerminating),
+        Some(profile) if profile.deleting => return at(ProfileOutcome::ProfileTerminating),
         Some(profile) if *profile.spec != wanted.spec() => (Some(Write::UpdateProfile(wanted)), profile.generation + 1),
         Some(profile) if !profile.labelled => (Some(Write::UpdateProfile(wanted)), profile.generation),
         Some(profile) => (None, profile.generation),
@@ -156,7 +156,7 @@ fn keep(observed: &Observed<'_>, member: &MemberFacts<'_>, now: Timestamp) -> Pl
     let (health, news_at) = status::health(member, observed.settings, now);
     let before = observed.profile.as_ref().and_then(|profile| profile.status);
     let status = status::update(before, member, &health, generation, now);
-    let mut plan = at(Outcome::Kept(health));
+    let mut plan = at(ProfileOutcome::Kept(health));
     plan.report.reverted = matches!(write, Some(Write::UpdateProfile(_)));
     plan.writes = hold.into_iter().chain(write).collect();
     plan.status = (before != Some(&status)).then_some(status);

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use super::fixture::Fixture;
 use super::render::hub_text;
 use crate::membership::hub::{
-    Leaving, NAMESPACE_STUCK_AFTER, NamespaceFacts, Outcome, RemovalReason, WorkFacts, plan_without_member,
+    Leaving, MemberOutcome, NAMESPACE_STUCK_AFTER, NamespaceFacts, RemovalReason, WorkFacts, plan_without_member,
 };
 use crate::plan::Wake;
 
@@ -56,7 +56,7 @@ fn an_agent_that_another_release_has_asked_is_waited_for_from_the_moment_of_dele
         Leaving(AwaitingAgent { forced_at: 2026-11-15T12:15:00Z })"#]]
     .assert_eq(&hub_text(&fixture.run_hub()));
     fixture.pass(14 * 60);
-    assert_eq!(fixture.run_hub().report.outcome, Outcome::Leaving(Leaving::Removing(RemovalReason::Forced)));
+    assert_eq!(fixture.run_hub().report.outcome, MemberOutcome::Leaving(Leaving::Removing(RemovalReason::Forced)));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_hub_that_was_down_for_longer_than_the_wait_still_asks_and_waits() {
     .assert_eq(&hub_text(&fixture.run_hub()));
     let mut answered = fixture.clone();
     answered.agent_acts();
-    assert_eq!(answered.run_hub().report.outcome, Outcome::Leaving(Leaving::Removing(RemovalReason::AgentsLeft)));
+    assert_eq!(answered.run_hub().report.outcome, MemberOutcome::Leaving(Leaving::Removing(RemovalReason::AgentsLeft)));
     fixture.pass(15 * 60);
     expect![[r#"
         release work a-work
@@ -99,7 +99,7 @@ fn that_the_agents_left_is_said_of_the_generation_of_the_deletion() {
     fixture.hub_acts();
     fixture.agent_acts();
     let plan = fixture.run_hub();
-    assert_eq!(plan.report.outcome, Outcome::Leaving(Leaving::Removing(RemovalReason::AgentsLeft)));
+    assert_eq!(plan.report.outcome, MemberOutcome::Leaving(Leaving::Removing(RemovalReason::AgentsLeft)));
     let generation = fixture.member().generation();
     assert_eq!(generation, 2);
     assert_eq!(decode::<MemberJoined>(&fixture.status().conditions, generation).status(), ConditionStatus::False);
@@ -112,7 +112,7 @@ fn all_expected_agents_must_have_left() {
     fixture.hub_acts();
     fixture.agent_acts();
     let plan = fixture.run_hub();
-    assert!(matches!(plan.report.outcome, Outcome::Leaving(Leaving::AwaitingAgent { .. })), "{plan:#?}");
+    assert!(matches!(plan.report.outcome, MemberOutcome::Leaving(Leaving::AwaitingAgent { .. })), "{plan:#?}");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_namespace_that_does_not_go_is_reported_once_its_time_is_up() {
     fixture.terminate_namespace();
     let plan = fixture.run_hub();
     let since = fixture.now;
-    let stuck = |stuck| Outcome::Leaving(Leaving::AwaitingNamespace { since, stuck });
+    let stuck = |stuck| MemberOutcome::Leaving(Leaving::AwaitingNamespace { since, stuck });
     assert_eq!(plan.report.outcome, stuck(false));
     assert_eq!(plan.wake, Wake::At(since + NAMESPACE_STUCK_AFTER));
     fixture.now += NAMESPACE_STUCK_AFTER;

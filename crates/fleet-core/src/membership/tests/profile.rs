@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Fixture, START};
 use super::render::{conditions_text, profile_text};
-use crate::membership::profile::Outcome;
+use crate::membership::profile::ProfileOutcome;
 use crate::plan::Wake;
 
 fn joined(status: Value) -> Fixture {
@@ -100,9 +100,9 @@ fn unless_a_threshold_is_given_a_heartbeat_that_is_a_little_late_is_not_lost() {
     let mut fixture = Fixture::joined();
     assert_eq!(fixture.profile_settings.unhealthy_after, None);
     fixture.pass(119);
-    assert_eq!(fixture.profile_plan().report.outcome, Outcome::Kept(ControlPlaneHealthy::Healthy));
+    assert_eq!(fixture.profile_plan().report.outcome, ProfileOutcome::Kept(ControlPlaneHealthy::Healthy));
     fixture.pass(1);
-    assert_eq!(fixture.profile_plan().report.outcome, Outcome::Kept(ControlPlaneHealthy::HeartbeatLost));
+    assert_eq!(fixture.profile_plan().report.outcome, ProfileOutcome::Kept(ControlPlaneHealthy::HeartbeatLost));
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn a_threshold_that_is_given_holds_whatever_the_heartbeats_period() {
     let mut fixture = Fixture::joined();
     fixture.profile_settings.unhealthy_after = Some(SignedDuration::from_secs(90));
     fixture.pass(89);
-    assert_eq!(fixture.profile_plan().report.outcome, Outcome::Kept(ControlPlaneHealthy::Healthy));
+    assert_eq!(fixture.profile_plan().report.outcome, ProfileOutcome::Kept(ControlPlaneHealthy::Healthy));
     fixture.pass(1);
-    assert_eq!(fixture.profile_plan().report.outcome, Outcome::Kept(ControlPlaneHealthy::HeartbeatLost));
+    assert_eq!(fixture.profile_plan().report.outcome, ProfileOutcome::Kept(ControlPlaneHealthy::HeartbeatLost));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 
 use super::fixture::{ClusterFixture, SHOP};
 use crate::placement::{
-    Content, Fault, NoRunSnapshot, Observed, Outcome, Plan, SelectedContent, SelectionError, SnapshotIntervals,
-    WantedSnapshot, plan, select, snapshot_for_run,
+    Content, Fault, NoRunSnapshot, Observed, PlacementOutcome, Plan, SelectedContent, SelectionError,
+    SnapshotIntervals, WantedSnapshot, plan, select, snapshot_for_run,
 };
 
 /// The selection of a caller that has remembered the hash.
@@ -45,7 +45,7 @@ fn nothing_is_read_to_find_that_nothing_changed() {
 fn content_for_a_snapshot_must_be_read() {
     let mut fixture = fixture();
     let stopped = |plan: Plan| {
-        assert_eq!(plan.report.outcome, Outcome::Stopped(Fault::ContentNotRead));
+        assert_eq!(plan.report.outcome, PlacementOutcome::Stopped(Fault::ContentNotRead));
         assert_eq!(plan.status, None);
         let kinds: BTreeSet<_> = plan.writes.iter().map(|write| crate::plan::ObjectWrite::object(write).0).collect();
         assert!(!kinds.contains("resource snapshot"), "{:?}", plan.writes);
@@ -69,7 +69,7 @@ fn pieces_that_are_missing_must_be_read() {
     assert!(plan_without_content(&fixture).is_idle());
     fixture.snapshots.retain(|snapshot| snapshot.metadata.name.as_deref() != Some("web-0-0"));
     let plan = plan_without_content(&fixture);
-    assert_eq!(plan.report.outcome, Outcome::Stopped(Fault::ContentNotRead));
+    assert_eq!(plan.report.outcome, PlacementOutcome::Stopped(Fault::ContentNotRead));
     fixture.settle();
     assert_eq!(plan_without_content(&fixture).report.content, Content::UpToDate { index: Index::FIRST });
 }

@@ -5,7 +5,9 @@ use fleet_api::kinds::Scope;
 
 use super::fixture::{ALL_GOOD, ClusterFixture, Fixture, NamespacedFixture, SHOP};
 use super::render::{resources_text, short_status, status_text, writes_text};
-use crate::placement::{GroupVersion, NoRunSnapshot, Outcome, SelectionError, WantedSnapshot, snapshot_for_run};
+use crate::placement::{
+    GroupVersion, NoRunSnapshot, PlacementOutcome, SelectionError, WantedSnapshot, snapshot_for_run,
+};
 
 fn check_plan<S: Scope>(fixture: &mut Fixture<S>, expected: Expect) {
     expected.assert_eq(&writes_text(&fixture.run()));
@@ -360,7 +362,7 @@ fn a_kind_that_a_silent_part_of_the_api_may_have_is_not_called_unknown() {
     let mut fixture = NamespacedFixture::new("shop/web", "Widget shop/w", spec);
     fixture.hub.hush("example.com", "v1");
     let plan = fixture.run();
-    assert!(matches!(plan.report.outcome, Outcome::AwaitingDiscovery { .. }), "{:?}", plan.report.outcome);
+    assert!(matches!(plan.report.outcome, PlacementOutcome::AwaitingDiscovery { .. }), "{:?}", plan.report.outcome);
     assert!(plan.status.is_none() && plan.report.events.is_empty(), "nothing was placed yet");
     fixture.hub.speak();
     fixture.settle();

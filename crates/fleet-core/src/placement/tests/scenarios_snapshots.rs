@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use super::fixture::{ALL_GOOD, ClusterFixture, Fixture, NamespacedFixture, SHOP};
 use super::render::{resources_text, snapshots_text, write_text, writes_text};
-use crate::placement::{Content, Fault, Outcome, SnapshotIntervals};
+use crate::placement::{Content, Fault, PlacementOutcome, SnapshotIntervals};
 use crate::plan::Wake;
 
 fn check_plan<S: Scope>(fixture: &mut Fixture<S>, expected: Expect) {
@@ -376,7 +376,7 @@ fn placement_48_external_takes_no_snapshots_and_keeps_those_there_are() {
     fixture.settle();
     fixture.hub.set("ConfigMap shop/cm value=1");
     assert!(fixture.plan().is_idle());
-    assert_eq!(fixture.plan().report.outcome, Outcome::Complete);
+    assert_eq!(fixture.plan().report.outcome, PlacementOutcome::Complete);
     assert_eq!(fixture.status().observed_resource_index, "0");
     assert_eq!(fixture.snapshots.len(), 1);
 }
@@ -405,10 +405,13 @@ fn marks_that_cannot_be_read_stop_the_plan() {
         fixture = sound.clone();
         fixture.policies[0].metadata.annotations.as_mut().unwrap().insert(annotation.to_owned(), "many".to_owned());
         let snapshot = "web-0".to_owned();
-        assert_eq!(fixture.run().report.outcome, Outcome::Stopped(Fault::PolicyAnnotation { snapshot, annotation }));
+        assert_eq!(
+            fixture.run().report.outcome,
+            PlacementOutcome::Stopped(Fault::PolicyAnnotation { snapshot, annotation })
+        );
     }
     fixture = sound;
     fixture.snapshots[0].metadata.labels.as_mut().unwrap().remove(labels::RESOURCE_INDEX);
     let snapshot = "web-0-snapshot".to_owned();
-    assert_eq!(fixture.run().report.outcome, Outcome::Stopped(Fault::SnapshotIndex { snapshot }));
+    assert_eq!(fixture.run().report.outcome, PlacementOutcome::Stopped(Fault::SnapshotIndex { snapshot }));
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::fixture::{ALL_GOOD, ClusterFixture, Fixture, NamespacedFixture, SHOP};
 use super::render::{short_status, status_text, writes_text};
-use crate::placement::{External, Outcome, PlacementProgress, Progress, StatusUpdate};
+use crate::placement::{External, PlacementOutcome, PlacementProgress, Progress, StatusUpdate};
 use crate::plan::Wake;
 
 fn fixture(more: &str) -> ClusterFixture {
@@ -69,7 +69,7 @@ fn placement_27_too_few_clusters_get_what_there_is() {
         "c3" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
         "" "": Scheduled=False@1"#]],
     );
-    assert_eq!(fixture.plan().report.outcome, Outcome::TooFewClusters);
+    assert_eq!(fixture.plan().report.outcome, PlacementOutcome::TooFewClusters);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn placement_28_nothing_fits_and_nothing_was_promised() {
         index "0": Namespace shop
         Scheduled=True@1"#]],
     );
-    assert_eq!(fixture.plan().report.outcome, Outcome::NoClusters { as_wanted: false });
+    assert_eq!(fixture.plan().report.outcome, PlacementOutcome::NoClusters { as_wanted: false });
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn placement_29_scaled_to_nothing() {
         index "0": Namespace shop
         Scheduled=True@2"#]],
     );
-    assert_eq!(fixture.plan().report.outcome, Outcome::NoClusters { as_wanted: true });
+    assert_eq!(fixture.plan().report.outcome, PlacementOutcome::NoClusters { as_wanted: true });
 }
 
 #[test]
@@ -542,7 +542,10 @@ fn placement_50_51_52_staged_runs() {
           Available=True@1 AvailableTrue: said by c2"#]].assert_eq(&status_text(fixture.status()));
     fixture.roll_out("c1", "web-0-snapshot", "");
     let plan = fixture.run();
-    assert_eq!(plan.report.outcome, Outcome::LeftToRuns(External::ClusterUndecided { cluster: "c1".to_owned() }));
+    assert_eq!(
+        plan.report.outcome,
+        PlacementOutcome::LeftToRuns(External::ClusterUndecided { cluster: "c1".to_owned() })
+    );
     expect![[r#"
         index "0": Namespace shop
         Scheduled=True@1 RolloutStarted=Unknown@1
@@ -560,7 +563,7 @@ fn placement_50_51_52_staged_runs() {
     fixture.hub.set("ConfigMap shop/cm value=1");
     assert!(fixture.plan().is_idle());
     fixture.roll_out("c1 c2", "web-9-snapshot", ALL_GOOD);
-    assert_eq!(fixture.plan().report.outcome, Outcome::LeftToRuns(External::NoSnapshot));
+    assert_eq!(fixture.plan().report.outcome, PlacementOutcome::LeftToRuns(External::NoSnapshot));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Fixture, now, old_binding};
 use super::naive::{self, Decision, Status};
-use crate::scheduler::{Outcome, plan};
+use crate::scheduler::{SchedulingOutcome, plan};
 
 fn label() -> impl Strategy<Value = String> {
     let region = prop_oneof![Just(""), Just(" region=a"), Just(" region=b"), Just(" region=c")];
@@ -271,7 +271,7 @@ fn check_against_naive(fixture: &mut Fixture) -> Result<(), TestCaseError> {
     let expected = naive::run(fixture);
     let plan = fixture.plan();
     fixture.apply(&plan);
-    prop_assert_eq!(matches!(plan.report.outcome, Outcome::Stopped(_)), expected.stopped);
+    prop_assert_eq!(matches!(plan.report.outcome, SchedulingOutcome::Stopped(_)), expected.stopped);
     prop_assert_eq!(naive::rows(fixture), expected.rows);
     match &expected.status {
         // The order of a status without examined clusters depends on what else there was to do.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use fleet_api::types::{ClusterDecision, SchedulingPolicySnapshotStatus};
 
 use super::fixture::{Fixture, SHORT_NAMES};
-use crate::scheduler::{Outcome, Plan, Verdict, Write};
+use crate::scheduler::{Plan, SchedulingOutcome, Verdict, Write};
 
 impl Fixture {
     /// Plans, executes the plan, checks that nothing is left to do, and prints what was done.
@@ -54,8 +54,8 @@ pub(super) fn render(fixture: &Fixture, plan: &Plan) -> String {
         text += &status_text(status);
     }
     match &plan.report.outcome {
-        Outcome::Decided { .. } => {}
-        Outcome::Stopped(fault) => writeln!(text, "stopped: {fault}").unwrap(),
+        SchedulingOutcome::Decided { .. } => {}
+        SchedulingOutcome::Stopped(fault) => writeln!(text, "stopped: {fault}").unwrap(),
         other => writeln!(text, "{other:?}").unwrap(),
     }
     shorten(text.trim_end())
