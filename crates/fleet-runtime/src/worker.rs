@@ -157,7 +157,9 @@ impl<C: Controller> Worker<C> {
         // The next leader computes these statuses itself.
         let deferred = self.work_queue.deferrals.lock().take_all();
         for (key, objects) in deferred {
-            objects.iter().for_each(|object| self.context.writer.drop_deferred(object));
+            for object in objects {
+                self.context.writer.drop_deferred(&object);
+            }
             self.work_queue.enqueue([key], Reason::Change);
         }
     }

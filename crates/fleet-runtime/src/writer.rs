@@ -59,7 +59,7 @@ impl Writer {
         }
         let combined = match self.with_deferred_status(write) {
             Combined::Same => None,
-            Combined::Changed(combined) => Some(combined),
+            Combined::Changed(combined) => Some(*combined),
             Combined::Nothing => {
                 self.caches_of(write).for_each(|cache| cache.drop_deferred(&write.key));
                 return Ok(Written::default());
@@ -96,7 +96,7 @@ impl Writer {
             return Combined::Nothing;
         }
         let op = Op::Status { old: pending.old, new: new.clone(), format: *format, base: base.clone() };
-        Combined::Changed(Write { op, ..write.clone() })
+        Combined::Changed(Box::new(Write { op, ..write.clone() }))
     }
 
     /// Shows a status to the readers of the cache without sending it. False if no cache holds the object.
@@ -137,7 +137,9 @@ impl Writer {
     pub(crate) fn request_flush(&self, kind: &KindId, key: &ObjectKey) {
         let object = ObjectRef { cluster: ClusterId::MAIN, kind: kind.clone(), key: key.clone() };
         let pending: Vec<_> = self.caches.of(&object).filter_map(|cache| cache.pending_status(key)).collect();
-        pending.iter().for_each(|pending| (pending.new.owner)(Signal::Flush));
+        for pending in &pending {
+            (pending.new.owner)(Signal::Flush);
+        }
     }
 
     pub(crate) fn drop_deferred(&self, object: &ObjectRef) {
@@ -261,7 +263,7 @@ impl Writer {
 enum Combined {
     /// Nothing was deferred.
     Same,
-    Changed(Write),
+    Changed(Box<Write>),
     /// The server has the new status already.
     Nothing,
 }

@@ -282,7 +282,9 @@ impl<K: Cached> Cache<K> {
             (change, store.take_dropped())
         };
         self.publish(change);
-        dropped.iter().for_each(|owner| owner(Signal::Dropped));
+        for owner in dropped {
+            owner(Signal::Dropped);
+        }
         self.shared.changed.notify_waiters();
     }
 

@@ -315,9 +315,9 @@ async fn deferred_statuses_are_flushed_on_shutdown_but_not_after_a_crash() {
         fleet.count(2).await;
         let server = fleet.server;
         if graceful {
-            fleet.running.stop().await
+            fleet.running.stop().await;
         } else {
-            fleet.running.crash().await
+            fleet.running.crash().await;
         }
         assert_eq!(replicas(&stored(&server).await), Some(if graceful { 2 } else { FIRST }));
     }

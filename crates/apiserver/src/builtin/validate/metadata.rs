@@ -41,7 +41,7 @@ pub fn validate_metadata(object: &Value, namespaced: bool, rule: NameRule, path:
     match (namespaced, text(metadata, "namespace")) {
         (true, "") => out.required(format!("{path}.namespace"), ""),
         (true, namespace) => {
-            out.messages(&format!("{path}.namespace"), namespace, validation::dns1123_label(namespace))
+            out.messages(&format!("{path}.namespace"), namespace, validation::dns1123_label(namespace));
         }
         (false, "") => {}
         (false, _) => out.forbidden(format!("{path}.namespace"), "not allowed on this type"),
