@@ -34,7 +34,7 @@ use super::plain::{self, Reply, accept, is_public};
 use crate::auth::impersonate::impersonated;
 use crate::auth::{Attributes, Target, User};
 use crate::error::{ApiError, Reason};
-use crate::metrics::{Metrics, RequestLabels};
+use crate::metrics::{Metrics, RequestLabels, Verb};
 use crate::server::identity::Identities;
 use crate::table::{Columns, IncludeObject};
 
@@ -351,13 +351,13 @@ impl Drop for CountedWatch {
 fn labels(info: &RequestInfo) -> RequestLabels {
     match &info.resource {
         Some(path) => RequestLabels {
-            verb: info.verb.clone(),
+            verb: Verb(info.verb.clone()),
             group: path.group.clone(),
             version: path.version.clone(),
             resource: path.resource.clone(),
             subresource: path.subresource.clone(),
         },
-        None => RequestLabels { verb: info.verb.clone(), ..RequestLabels::default() },
+        None => RequestLabels { verb: Verb(info.verb.clone()), ..RequestLabels::default() },
     }
 }
 

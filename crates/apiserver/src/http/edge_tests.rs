@@ -366,17 +366,17 @@ async fn a_watch_streams_lines_until_the_server_stops() {
     let line = next_line(&mut body).await.unwrap();
     assert!(line.starts_with(r#"{"type":"ADDED","object":{"apiVersion":"v1""#) && line.ends_with("}\n"), "{line}");
     assert_eq!(code(&server, "GET /api/v1/namespaces/n/configmaps?watch=1", "jane-token").await, 429);
-    assert!(
-        server
-            .metrics()
-            .print(&StorageFigures::default(), &[])
-            .contains("apiserver_longrunning_requests{verb=\"WATCH\"")
-    );
+    let open_watches = || {
+        let text = server.metrics().print(&StorageFigures::default(), &[]).unwrap();
+        let line = text.lines().find(|line| line.starts_with("apiserver_longrunning_requests{verb=\"WATCH\""));
+        line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+    };
+    assert_eq!(open_watches().as_deref(), Some("1"));
     server.stop();
     assert_eq!(next_line(&mut body).await, None);
     drop(body);
     assert_eq!(toy.open_watches.load(Ordering::SeqCst), 0);
-    assert!(!server.metrics().print(&StorageFigures::default(), &[]).contains("longrunning_requests{"));
+    assert_eq!(open_watches().as_deref(), Some("0"));
 }
 
 #[tokio::test]

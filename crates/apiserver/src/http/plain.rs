@@ -12,7 +12,7 @@ use super::path::{RequestInfo, method_not_allowed, unknown_path};
 use crate::discovery::info::{Check, health, version};
 use crate::discovery::{self, Printed};
 use crate::error::ApiError;
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::openapi::{self, Documents, binary};
 use crate::table::IncludeObject;
 
@@ -64,7 +64,8 @@ pub fn serve(
         [endpoint @ ("healthz" | "livez" | "readyz"), rest @ ..] => healthy(cluster, endpoint, rest, info),
         ["metrics"] => {
             let text = metrics.print(&cluster.backend.storage(), &cluster.backend.tasks());
-            Ok(Reply::new(200, "text/plain; version=0.0.4; charset=utf-8", text))
+            let text = text.map_err(|error| ApiError::internal(error.to_string()))?;
+            Ok(Reply::new(200, metrics::CONTENT_TYPE, text))
         }
         ["openapi", rest @ ..] => openapi_document(cluster, rest, info, headers),
         [""] => document(&root_paths(cluster), headers, Endpoint::Plain),

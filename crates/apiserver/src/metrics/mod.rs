@@ -1,69 +1,67 @@
-//! The metrics of the server, in the Prometheus text format.
+//! The metrics of the server, with the names and labels of kube-apiserver, in the OpenMetrics text format.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
 use crate::server::tasks::TaskState;
 
+/// The media type of `/metrics`.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Upper bounds of the duration histogram, in seconds.
 const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
 /// Maximum number of label sets: enough for every resource and code, but bounded against a client that invents names.
 const MAX_SERIES: usize = 10_000;
 
 /// The labels of a request.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 pub struct RequestLabels {
-    pub verb: String,
+    pub verb: Verb,
     pub group: String,
     pub version: String,
     pub resource: String,
     pub subresource: String,
 }
 
-impl RequestLabels {
-    fn print(&self) -> String {
-        let Self { verb, group, version, resource, subresource } = self;
-        let verb = printed_verb(verb);
-        let pairs = [
-            ("verb", &verb),
-            ("group", group),
-            ("version", version),
-            ("resource", resource),
-            ("subresource", subresource),
-        ];
-        pairs.map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).join(",")
+/// The verb of a request in RBAC; its label is the one of kube-apiserver.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Verb(pub String);
+
+impl EncodeLabelValue for Verb {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        match self.0.as_str() {
+            "create" => "POST".encode(encoder),
+            "update" => "PUT".encode(encoder),
+            other => other.to_uppercase().encode(encoder),
+        }
     }
 }
 
-/// The verb as kube-apiserver labels it.
-fn printed_verb(verb: &str) -> String {
-    match verb {
-        "create" => "POST".to_owned(),
-        "update" => "PUT".to_owned(),
-        other => other.to_uppercase(),
-    }
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnsweredLabels {
+    #[prometheus(flatten)]
+    request: RequestLabels,
+    code: u16,
 }
 
-/// The counters for one set of labels.
-#[derive(Debug, Default)]
-struct Series {
-    by_code: BTreeMap<u16, u64>,
-    durations: Histogram,
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResourceLabel {
+    resource: String,
 }
 
-#[derive(Debug, Default)]
-struct Histogram {
-    counts: [u64; BUCKETS.len()],
-    total: u64,
-    sum_seconds: f64,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    requests: BTreeMap<RequestLabels, Series>,
-    watches: BTreeMap<RequestLabels, i64>,
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TaskLabel {
+    task: &'static str,
 }
 
 /// Sizes of the store.
@@ -76,121 +74,97 @@ pub struct StorageFigures {
     pub set_aside: u64,
 }
 
-/// The counters of one server.
-#[derive(Debug, Default)]
+/// The metrics of one server.
+#[derive(Debug)]
 pub struct Metrics {
-    counters: Mutex<Counters>,
+    registry: Registry,
+    requests: Family<AnsweredLabels, Counter>,
+    durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    watches: Family<RequestLabels, Gauge>,
+    /// Label sets that have a series.
+    known: Mutex<BTreeSet<RequestLabels>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let requests = Family::default();
+        registry.register("apiserver_request", "Requests by verb, resource and HTTP code", requests.clone());
+        let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+        let help = "Time to answer, in seconds; watches are not counted";
+        registry.register("apiserver_request_duration_seconds", help, durations.clone());
+        let watches = Family::default();
+        registry.register("apiserver_longrunning_requests", "Open watches by resource", watches.clone());
+        Self { registry, requests, durations, watches, known: Mutex::default() }
+    }
 }
 
 impl Metrics {
     pub fn finished(&self, labels: &RequestLabels, code: u16, took: Duration) {
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        // Most requests have known labels: do not copy those.
-        if !counters.requests.contains_key(labels) {
-            if counters.requests.len() >= MAX_SERIES {
-                return;
-            }
-            counters.requests.insert(labels.clone(), Series::default());
+        if self.is_counted(labels) {
+            self.requests.get_or_create(&AnsweredLabels { request: labels.clone(), code }).inc();
+            self.durations.get_or_create(labels).observe(took.as_secs_f64());
         }
-        let Some(series) = counters.requests.get_mut(labels) else { return };
-        *series.by_code.entry(code).or_default() += 1;
-        let seconds = took.as_secs_f64();
-        let histogram = &mut series.durations;
-        for (count, bound) in histogram.counts.iter_mut().zip(BUCKETS) {
-            *count += u64::from(seconds <= bound);
-        }
-        histogram.total += 1;
-        histogram.sum_seconds += seconds;
     }
 
     pub fn watch_started(&self, labels: &RequestLabels) {
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        *counters.watches.entry(labels.clone()).or_default() += 1;
+        if self.is_counted(labels) {
+            self.watches.get_or_create(labels).inc();
+        }
     }
 
     pub fn watch_ended(&self, labels: &RequestLabels) {
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counters.watches.get_mut(labels) {
-            *count -= 1;
-            if *count <= 0 {
-                counters.watches.remove(labels);
-            }
+        if self.is_counted(labels) {
+            self.watches.get_or_create(labels).dec();
         }
+    }
+
+    /// Whether the labels have a series, or may get one.
+    fn is_counted(&self, labels: &RequestLabels) -> bool {
+        let mut known = self.known.lock();
+        known.contains(labels) || (known.len() < MAX_SERIES && known.insert(labels.clone()))
     }
 
     /// The text of `/metrics`.
-    pub fn print(&self, storage: &StorageFigures, tasks: &[TaskState]) -> String {
-        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn print(&self, storage: &StorageFigures, tasks: &[TaskState]) -> Result<String, fmt::Error> {
         let mut out = String::new();
-        heading(&mut out, "apiserver_request_total", "counter", "Requests by verb, resource and HTTP code.");
-        for (labels, series) in &counters.requests {
-            for (code, count) in &series.by_code {
-                line(&mut out, "apiserver_request_total", &format!("{},code=\"{code}\"", labels.print()), count);
-            }
-        }
-        let name = "apiserver_request_duration_seconds";
-        heading(&mut out, name, "histogram", "Time to answer, in seconds; watches are not counted.");
-        for (labels, series) in &counters.requests {
-            print_histogram(&mut out, name, &labels.print(), &series.durations);
-        }
-        heading(&mut out, "apiserver_longrunning_requests", "gauge", "Open watches by resource.");
-        for (labels, count) in &counters.watches {
-            line(&mut out, "apiserver_longrunning_requests", &labels.print(), count);
-        }
-        heading(&mut out, "apiserver_storage_objects", "gauge", "Stored objects by resource.");
-        for (resource, count) in &storage.objects {
-            line(&mut out, "apiserver_storage_objects", &format!("resource=\"{}\"", escaped(resource)), count);
-        }
-        heading(&mut out, "apiserver_storage_size_bytes", "gauge", "Bytes held by the store.");
-        line(&mut out, "apiserver_storage_size_bytes", "", &storage.bytes);
-        let name = "apiserver_storage_set_aside_objects";
-        heading(
-            &mut out,
-            name,
-            "gauge",
-            "Objects that could not be read at the start and are in files of the data directory.",
-        );
-        line(&mut out, name, "", &storage.set_aside);
-        print_tasks(&mut out, tasks);
-        out
+        encode_registry(&mut out, &self.registry)?;
+        encode_registry(&mut out, &of_storage(storage))?;
+        encode_registry(&mut out, &of_tasks(tasks))?;
+        encode_eof(&mut out)?;
+        Ok(out)
     }
 }
 
-fn print_tasks(out: &mut String, tasks: &[TaskState]) {
-    let label = |task: &TaskState| format!("task=\"{}\"", escaped(task.name));
-    let name = "apiserver_task_healthy";
-    heading(out, name, "gauge", "Whether a background task works: 0 from a panic until it has completed a round.");
+fn of_storage(storage: &StorageFigures) -> Registry {
+    let mut registry = Registry::default();
+    let objects = Family::<ResourceLabel, Gauge<u64, AtomicU64>>::default();
+    for (resource, count) in &storage.objects {
+        objects.get_or_create(&ResourceLabel { resource: resource.clone() }).set(*count);
+    }
+    registry.register("apiserver_storage_objects", "Stored objects by resource", objects);
+    let bytes = Gauge::<u64, AtomicU64>::default();
+    bytes.set(storage.bytes);
+    registry.register("apiserver_storage_size_bytes", "Bytes held by the store", bytes);
+    let set_aside = Gauge::<u64, AtomicU64>::default();
+    set_aside.set(storage.set_aside);
+    let help = "Objects that could not be read at the start and are in files of the data directory";
+    registry.register("apiserver_storage_set_aside_objects", help, set_aside);
+    registry
+}
+
+fn of_tasks(tasks: &[TaskState]) -> Registry {
+    let mut registry = Registry::default();
+    let (healthy, restarts) = (Family::<TaskLabel, Gauge>::default(), Family::<TaskLabel, Counter>::default());
     for task in tasks {
-        line(out, name, &label(task), &u8::from(task.healthy));
+        let label = TaskLabel { task: task.name };
+        healthy.get_or_create(&label).set(i64::from(task.healthy));
+        restarts.get_or_create(&label).inner().store(task.restarts, Ordering::Relaxed);
     }
-    let name = "apiserver_task_restarts_total";
-    heading(out, name, "counter", "Restarts of a background task after a panic.");
-    for task in tasks {
-        line(out, name, &label(task), &task.restarts);
-    }
-}
-
-fn print_histogram(out: &mut String, name: &str, labels: &str, histogram: &Histogram) {
-    let bucket = format!("{name}_bucket");
-    for (count, bound) in histogram.counts.iter().zip(BUCKETS) {
-        line(out, &bucket, &format!("{labels},le=\"{bound}\""), count);
-    }
-    line(out, &bucket, &format!("{labels},le=\"+Inf\""), &histogram.total);
-    line(out, &format!("{name}_sum"), labels, &histogram.sum_seconds);
-    line(out, &format!("{name}_count"), labels, &histogram.total);
-}
-
-fn heading(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-fn line(out: &mut String, name: &str, labels: &str, value: &impl std::fmt::Display) {
-    let _ =
-        if labels.is_empty() { writeln!(out, "{name} {value}") } else { writeln!(out, "{name}{{{labels}}} {value}") };
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    let help = "Whether a background task works: 0 from a panic until it has completed a round";
+    registry.register("apiserver_task_healthy", help, healthy);
+    registry.register("apiserver_task_restarts", "Restarts of a background task after a panic", restarts);
+    registry
 }
 
 #[cfg(test)]
@@ -198,7 +172,7 @@ mod tests {
     use super::*;
 
     fn pods(verb: &str) -> RequestLabels {
-        RequestLabels { verb: verb.into(), version: "v1".into(), resource: "pods".into(), ..RequestLabels::default() }
+        RequestLabels { verb: Verb(verb.into()), version: "v1".into(), resource: "pods".into(), ..RequestLabels::default() }
     }
 
     #[test]
@@ -207,7 +181,7 @@ mod tests {
         metrics.finished(&pods("get"), 200, Duration::from_millis(2));
         metrics.finished(&pods("get"), 200, Duration::from_millis(2));
         metrics.finished(&pods("get"), 404, Duration::from_secs(100));
-        let text = metrics.print(&StorageFigures::default(), &[]);
+        let text = metrics.print(&StorageFigures::default(), &[]).unwrap();
         let labels = r#"verb="GET",group="",version="v1",resource="pods",subresource="""#;
         for expected in [
             format!("apiserver_request_total{{{labels},code=\"200\"}} 2"),
@@ -223,26 +197,35 @@ mod tests {
 
     #[test]
     fn verbs_are_labelled_as_in_kube_apiserver() {
-        let verbs =
-            ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"].map(printed_verb);
-        assert_eq!(verbs, ["GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "DELETE", "DELETECOLLECTION"]);
+        let verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+        for (verb, label) in
+            verbs.into_iter().zip(["GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "DELETE", "DELETECOLLECTION"])
+        {
+            let metrics = Metrics::default();
+            metrics.finished(&pods(verb), 200, Duration::ZERO);
+            let text = metrics.print(&StorageFigures::default(), &[]).unwrap();
+            assert!(text.contains(&format!("apiserver_request_total{{verb=\"{label}\",")), "{text}");
+        }
     }
 
     #[test]
     fn watches_count_up_and_down() {
         let metrics = Metrics::default();
+        let open = |metrics: &Metrics| {
+            let text = metrics.print(&StorageFigures::default(), &[]).unwrap();
+            let line = text.lines().find(|line| line.starts_with("apiserver_longrunning_requests{verb=\"WATCH\""));
+            line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+        };
         metrics.watch_started(&pods("watch"));
-        assert!(
-            metrics.print(&StorageFigures::default(), &[]).contains("apiserver_longrunning_requests{verb=\"WATCH\"")
-        );
+        assert_eq!(open(&metrics).as_deref(), Some("1"));
         metrics.watch_ended(&pods("watch"));
-        assert!(!metrics.print(&StorageFigures::default(), &[]).contains("verb=\"WATCH\""));
+        assert_eq!(open(&metrics).as_deref(), Some("0"));
     }
 
     #[test]
     fn storage_figures_are_printed() {
         let figures = StorageFigures { objects: BTreeMap::from([("pods".to_owned(), 3)]), bytes: 4096, set_aside: 2 };
-        let text = Metrics::default().print(&figures, &[]);
+        let text = Metrics::default().print(&figures, &[]).unwrap();
         assert!(text.contains("apiserver_storage_objects{resource=\"pods\"} 3\n"));
         assert!(text.contains("apiserver_storage_size_bytes 4096\n"));
     }
@@ -253,6 +236,6 @@ mod tests {
         for index in 0..MAX_SERIES + 5 {
             metrics.finished(&RequestLabels { resource: format!("r{index}"), ..pods("get") }, 404, Duration::ZERO);
         }
-        assert_eq!(metrics.counters.lock().unwrap().requests.len(), MAX_SERIES);
+        assert_eq!(metrics.known.lock().len(), MAX_SERIES);
     }
 }
