@@ -28,7 +28,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 
 use crate::caches::{Caches, MemberResources};
-use crate::meta::{is_deleting, name, with_finalizer, without_finalizer};
+use crate::meta::{with_finalizer, without_finalizer};
 use crate::names;
 use crate::options::HubOptions;
 
@@ -96,8 +96,9 @@ fn on_work(
     let held = |work: &Work| WorkFacts::of(work).has_finalizer;
     let namespace = ObjectKey::cluster(event.key().namespace()?);
     let member = MemberNamespace::cluster_of(namespace.name()).filter(|_| event.changed(held))?;
-    let leaves = members.get(&ObjectKey::cluster(member.as_str())).is_none_or(|member| is_deleting(&*member));
-    let terminates = || namespaces.get(&namespace).is_some_and(|namespace| is_deleting(&*namespace));
+    let leaves = members.get(&ObjectKey::cluster(member.as_str())).is_none_or(|member| member.is_deleting());
+    let terminates =
+        || namespaces.get(&namespace).is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some());
     (leaves || terminates()).then_some(member)
 }
 
@@ -167,7 +168,9 @@ impl Membership {
         observation.role_binding = find(&own.role_bindings, &inside(MemberRoleBindingName(name.clone()).to_string()))?;
         observation.internal_member_cluster = find(&own.internal_member_clusters, &inside(name.to_string()))?;
         // A member may have thousands of Works, and they matter only while the member or its namespace is deleted.
-        if is_deleting(&*observation.member) || observation.namespace.as_deref().is_some_and(is_deleting) {
+        if observation.member.is_deleting()
+            || observation.namespace.as_ref().is_some_and(|one| one.metadata.deletion_timestamp.is_some())
+        {
             observation.works = self.works.in_namespace(namespace.as_str());
         }
         Ok(Some(observation))
@@ -177,7 +180,7 @@ impl Membership {
     fn release_abandoned_namespace(&self, name: &ClusterName) -> Actions {
         let Ok(namespace) = MemberNamespace::of(name) else { return Actions::none() };
         let found = match find(&self.member_resources.namespaces, &ObjectKey::cluster(namespace.as_str())) {
-            Ok(found) => found.filter(|namespace| is_deleting(&**namespace)),
+            Ok(found) => found.filter(|namespace| namespace.metadata.deletion_timestamp.is_some()),
             Err(unreadable) => return Actions { note: Some(unreadable.to_string()), ..Actions::none() },
         };
         if found.is_none() {
@@ -302,7 +305,7 @@ fn set_field_manager(actions: &mut Actions) {
 
 /// Removes the finalizers of a Work. Before that, removes from its status what an API server would refuse.
 fn remove_work_finalizers(works: &[Arc<Work>], released: &str, actions: &mut Actions) {
-    let Some(work) = works.iter().find(|found| name(&***found) == released) else { return };
+    let Some(work) = works.iter().find(|found| found.name() == released) else { return };
     let accepted = with_accepted_status(work);
     if let Some(accepted) = &accepted {
         actions.write(Write::status(&**work, accepted));
@@ -313,7 +316,7 @@ fn remove_work_finalizers(works: &[Arc<Work>], released: &str, actions: &mut Act
 /// Adds our finalizer and the label with the member's name.
 fn with_finalizer_and_label(member: &MemberCluster) -> MemberCluster {
     let mut changed_member = with_finalizer(member, finalizers::MEMBER_CLUSTER);
-    let name = name(member).to_owned();
+    let name = member.name().to_owned();
     changed_member.metadata.labels.get_or_insert_default().insert(labels::MEMBER_NAME.to_owned(), name);
     changed_member
 }

@@ -1,26 +1,14 @@
-//! Reads labels, annotations and finalizers of objects, and changes them on a copy.
+//! Changes labels, annotations and finalizers of objects.
 
 use std::collections::BTreeMap;
 
 use fleet_api::well_known::{label_values, labels};
 use kube::Resource;
 
-pub(crate) fn is_deleting<K: Resource>(object: &K) -> bool {
-    object.meta().deletion_timestamp.is_some()
-}
-
 /// Whether a snapshot is marked as the latest.
 pub(crate) fn is_latest<K: Resource>(snapshot: &K) -> bool {
     let labels = snapshot.meta().labels.as_ref();
     labels.and_then(|labels| labels.get(labels::IS_LATEST_SNAPSHOT)).is_some_and(|value| value == label_values::TRUE)
-}
-
-pub(crate) fn annotation<'o, K: Resource>(object: &'o K, key: &str) -> Option<&'o str> {
-    object.meta().annotations.as_ref()?.get(key).map(String::as_str)
-}
-
-pub(crate) fn name<K: Resource>(object: &K) -> &str {
-    object.meta().name.as_deref().unwrap_or_default()
 }
 
 /// Adds the finalizer if it is missing. Keeps the order of existing finalizers: another order would change entries of
@@ -88,7 +76,6 @@ mod tests {
         set_latest(&mut object, false);
         assert!(!is_latest(&object));
         annotate(&mut object, "k", "v".to_owned());
-        assert_eq!((annotation(&object, "k"), annotation(&object, "other"), name(&object)), (Some("v"), None, ""));
-        assert!(!is_deleting(&object));
+        assert_eq!(object.metadata.annotations, Some([("k".to_owned(), "v".to_owned())].into()));
     }
 }

@@ -31,7 +31,7 @@ where
 }
 
 fn on_override<O: Family, S: Scope>(event: Event<'_, Obj<O, S>>) -> Option<ObjectKey> {
-    let is_relevant = event.changed(|one| (one.generation(), meta::is_deleting(one), &one.metadata.finalizers));
+    let is_relevant = event.changed(|one| (one.generation(), one.is_deleting(), &one.metadata.finalizers));
     is_relevant.then(|| event.key())
 }
 
@@ -77,7 +77,7 @@ where
             snapshots: snapshots.iter().map(|one| SnapshotFacts::of(&**one)).collect(),
         };
         let plan = plan(&observed, input.now);
-        let snapshot = |name: &str| snapshots.iter().map(|one| &**one).find(|one| meta::name(*one) == name);
+        let snapshot = |name: &str| snapshots.iter().map(|one| &**one).find(|one| one.name() == name);
         let mut actions = Actions::none();
         for planned in &plan.writes {
             actions.writes.extend(match planned {

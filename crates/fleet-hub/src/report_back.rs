@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 
 use crate::caches::{Caches, PlacementCaches, by, works_at};
 use crate::keys::{key_of, object_key, parent_of, placement_of_work};
-use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use crate::placement::ClusterView;
@@ -58,7 +57,7 @@ fn on_binding<S: Scope>(
     placements: &Cache<Obj<Placement, S>>,
     event: Event<'_, Obj<Binding, S>>,
 ) -> Option<PlacementKey> {
-    let is_relevant = event.changed(|one| (&one.spec.state, meta::is_deleting(one)));
+    let is_relevant = event.changed(|one| (&one.spec.state, one.is_deleting()));
     let key = event.new.or(event.old).filter(|_| is_relevant).and_then(parent_of)?;
     Some(key).filter(|key| is_enabled_for(placements, key))
 }

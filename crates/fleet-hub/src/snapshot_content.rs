@@ -14,7 +14,6 @@ use tokio::sync::OnceCell;
 
 use crate::caches::{by, group_value};
 use crate::keys::parent_of;
-use crate::meta;
 
 type Parts<S> = OnceCell<Vec<Obj<Snapshot, S>>>;
 
@@ -82,11 +81,10 @@ pub(crate) fn group_of<'a, S: Scope>(
     snapshots: &'a [Arc<Obj<Snapshot, S>>],
     master: &str,
 ) -> Vec<&'a Obj<Snapshot, S>> {
-    let Some(master) = snapshots.iter().find(|one| meta::name(&***one) == master) else { return Vec::new() };
+    let Some(master) = snapshots.iter().find(|one| one.name() == master) else { return Vec::new() };
     let index = |one: &Obj<Snapshot, S>| one.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).cloned();
-    let is_part = |one: &&Obj<Snapshot, S>| {
-        index(one).is_some() && index(one) == index(master) && meta::name(*one) != meta::name(&**master)
-    };
+    let is_part =
+        |one: &&Obj<Snapshot, S>| index(one).is_some() && index(one) == index(master) && one.name() != master.name();
     let parts = snapshots.iter().map(Arc::as_ref).filter(is_part);
     std::iter::once(&**master).chain(parts).collect()
 }
@@ -101,12 +99,12 @@ pub(crate) fn group_in<S: Scope>(
     let found = snapshots.get(&key).filter(|master| parent_of(&**master).as_ref() == Some(placement));
     let Some(master) = found else { return Vec::new() };
     let group = group_value(&master).map(|group| snapshots.by(by::GROUP, &group)).unwrap_or_default();
-    let parts = group.into_iter().filter(|part| meta::name(&**part) != meta::name(&*master));
+    let parts = group.into_iter().filter(|part| part.name() != master.name());
     std::iter::once(master.clone()).chain(parts).collect()
 }
 
 /// Whether the group has as many snapshots as the annotation of its master says.
 pub(crate) fn is_complete<S: Scope>(group: &[&Obj<Snapshot, S>]) -> bool {
-    let count = group.first().and_then(|master| meta::annotation(*master, annotations::NUMBER_OF_RESOURCE_SNAPSHOTS));
+    let count = group.first().and_then(|master| master.annotation(annotations::NUMBER_OF_RESOURCE_SNAPSHOTS));
     count.and_then(|count| count.parse().ok()).is_some_and(|count: usize| group.len() >= count)
 }

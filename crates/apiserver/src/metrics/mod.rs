@@ -172,7 +172,12 @@ mod tests {
     use super::*;
 
     fn pods(verb: &str) -> RequestLabels {
-        RequestLabels { verb: Verb(verb.into()), version: "v1".into(), resource: "pods".into(), ..RequestLabels::default() }
+        RequestLabels {
+            verb: Verb(verb.into()),
+            version: "v1".into(),
+            resource: "pods".into(),
+            ..RequestLabels::default()
+        }
     }
 
     #[test]

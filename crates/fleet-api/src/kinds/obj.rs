@@ -122,6 +122,27 @@ impl<F: Family, S: Scope> Obj<F, S> {
         self
     }
 
+    /// Empty for an object that has none yet.
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.metadata.finalizers.iter().flatten().any(|one| one == finalizer)
+    }
+
     /// The generation that conditions are compared with; 0 for an object that is not stored yet.
     pub fn generation(&self) -> i64 {
         self.metadata.generation.unwrap_or_default()

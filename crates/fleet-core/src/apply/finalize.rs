@@ -33,11 +33,6 @@ pub enum Finalization {
     Unblock { again_at: Timestamp },
 }
 
-/// Whether the Work has this agent's finalizer.
-pub fn has_finalizer(work: &Work) -> bool {
-    work.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == finalizers::WORK)
-}
-
 /// The Work with a status that an API server accepts; `None` if its status is accepted already. A status write does
 /// not check the objects that a status embeds, but every other write of the Work does: with an object without
 /// `apiVersion` or `kind` in its status, no finalizer can be removed from the Work. Anyone with the credentials of
@@ -67,7 +62,7 @@ pub fn next_step(
     stuck_after: SignedDuration,
     now: Timestamp,
 ) -> Finalization {
-    if work.metadata.deletion_timestamp.is_none() || !has_finalizer(work) {
+    if !work.is_deleting() || !work.has_finalizer(finalizers::WORK) {
         return Finalization::Nothing;
     }
     let Some(applied_work) = applied_work else { return Finalization::RemoveFinalizer };

@@ -175,10 +175,10 @@ fn step(observed: &Observed<'_>, placement: &PlacementName, bound: bool) -> Step
     if !bound {
         return Step::Done(Progress::Gone);
     }
-    let object = observed.placements.iter().find(|one| one.metadata.name.as_deref() == Some(placement.as_str()));
+    let object = observed.placements.iter().find(|one| one.name() == placement.as_str());
     let refused = match object {
         None => Some(Progress::PlacementDeleting),
-        Some(object) if object.metadata.deletion_timestamp.is_some() => Some(Progress::PlacementDeleting),
+        Some(object) if object.is_deleting() => Some(Progress::PlacementDeleting),
         Some(object) if object.spec.placement_type() == PlacementType::PickFixed => Some(Progress::FixedClusters),
         Some(_) => None,
     };
@@ -203,11 +203,12 @@ fn after_last_attempt(last: &Verdict) -> Progress {
 fn bound_placements(observed: &Observed<'_>) -> (BTreeSet<PlacementName>, Vec<String>) {
     let mut bound = BTreeSet::new();
     let mut without_placement = Vec::new();
-    let live = observed.bindings.iter().filter(|one| {
-        one.spec.target_cluster == observed.cluster.as_str() && one.metadata.deletion_timestamp.is_none()
-    });
+    let live = observed
+        .bindings
+        .iter()
+        .filter(|one| one.spec.target_cluster == observed.cluster.as_str() && !one.is_deleting());
     for binding in live {
-        let parent = binding.metadata.labels.as_ref().and_then(|labels| labels.get(labels::PARENT_PLACEMENT));
+        let parent = binding.label(labels::PARENT_PLACEMENT);
         match parent.and_then(|name| PlacementName::parse(name).ok()) {
             Some(placement) => drop(bound.insert(placement)),
             None => without_placement.push(binding.metadata.name.clone().unwrap_or_default()),
@@ -222,7 +223,7 @@ fn fresh_name(observed: &Observed<'_>, placement: &PlacementName, bits: &mut u32
     loop {
         let name = DrainEvictionName::new(placement, observed.cluster, &BindingSuffix::from_bits(*bits));
         *bits = bits.wrapping_add(1);
-        if !observed.evictions.iter().any(|one| one.metadata.name.as_deref() == Some(name.as_str())) {
+        if !observed.evictions.iter().any(|one| one.name() == name.as_str()) {
             return name;
         }
     }

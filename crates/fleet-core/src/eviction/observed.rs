@@ -7,9 +7,7 @@ use fleet_api::conditions::binding::{
 };
 use fleet_api::conditions::decode;
 use fleet_api::conditions::eviction::{EvictionExecuted, EvictionValid};
-use fleet_api::kinds::{
-    Cluster, ClusterResourceBinding, ClusterResourcePlacement, ClusterResourcePlacementEviction, Family, Obj,
-};
+use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacement, ClusterResourcePlacementEviction};
 use fleet_api::types::{
     BindingState, PlacementDisruptionBudgetSpec, PlacementEvictionStatus, PlacementSpec, PlacementType,
 };
@@ -45,12 +43,12 @@ pub struct EvictionFacts<'a> {
 impl<'a> EvictionFacts<'a> {
     pub fn of(eviction: &'a ClusterResourcePlacementEviction) -> Self {
         Self {
-            name: name(eviction),
+            name: eviction.name(),
             generation: eviction.generation(),
-            deleting: is_deleting(eviction),
+            deleting: eviction.is_deleting(),
             cluster: &eviction.spec.cluster_name,
-            evicted_binding: annotation(eviction, annotations::EVICTED_BINDING_UID),
-            allowed_by: annotation(eviction, annotations::EVICTION_ALLOWED_BY).and_then(AllowedBy::parse),
+            evicted_binding: eviction.annotation(annotations::EVICTED_BINDING_UID),
+            allowed_by: eviction.annotation(annotations::EVICTION_ALLOWED_BY).and_then(AllowedBy::parse),
             status: eviction.status.as_ref(),
         }
     }
@@ -75,7 +73,7 @@ pub struct PlacementFacts<'a> {
 
 impl<'a> PlacementFacts<'a> {
     pub fn of(placement: &'a ClusterResourcePlacement) -> Self {
-        Self { deleting: is_deleting(placement), spec: &placement.spec }
+        Self { deleting: placement.is_deleting(), spec: &placement.spec }
     }
 
     /// The number of clusters that percentages refer to; 0 unless the policy is PickN.
@@ -105,12 +103,12 @@ impl<'a> BindingFacts<'a> {
         let generation = binding.generation();
         let conditions = binding.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let was_bound = || {
-            let previous = annotation(binding, annotations::PREVIOUS_BINDING_STATE);
+            let previous = binding.annotation(annotations::PREVIOUS_BINDING_STATE);
             previous.is_some_and(|word| word == BindingState::Bound.as_str())
         };
-        let deleting = is_deleting(binding);
+        let deleting = binding.is_deleting();
         Self {
-            name: name(binding),
+            name: binding.name(),
             uid: binding.metadata.uid.as_deref().unwrap_or_default(),
             cluster: &binding.spec.target_cluster,
             deleting,
@@ -142,16 +140,4 @@ fn counts_as_failed(conditions: &[Condition], generation: i64) -> bool {
 /// Whether the binding only reports a diff and applies nothing.
 fn is_diff_only(conditions: &[Condition], generation: i64) -> bool {
     decode::<BindingDiffReported>(conditions, generation).current().is_some()
-}
-
-fn name<F: Family>(object: &Obj<F, Cluster>) -> &str {
-    object.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn annotation<'o, F: Family>(object: &'o Obj<F, Cluster>, key: &str) -> Option<&'o str> {
-    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
-}
-
-fn is_deleting<F: Family>(object: &Obj<F, Cluster>) -> bool {
-    object.metadata.deletion_timestamp.is_some()
 }

@@ -17,10 +17,7 @@ static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
 impl<'a> Target<'a> {
     pub fn of(cluster: &'a MemberCluster) -> Self {
-        Self {
-            name: cluster.metadata.name.as_deref().unwrap_or_default(),
-            labels: cluster.metadata.labels.as_ref().unwrap_or(&NO_LABELS),
-        }
+        Self { name: cluster.name(), labels: cluster.metadata.labels.as_ref().unwrap_or(&NO_LABELS) }
     }
 }
 

@@ -201,7 +201,7 @@ impl<'a> Contents<'a> {
         }
         let pinned =
             Pinned::find(cluster_overrides, overrides, self.overrides).map_err(|missing| missing.to_string())?;
-        let member = self.members.iter().find(|one| one.metadata.name.as_deref() == Some(cluster));
+        let member = self.members.iter().find(|one| one.name() == cluster);
         let member = member.ok_or_else(|| format!("the member cluster {cluster} is gone"))?;
         let target = Target::of(member);
         let mut applied = Vec::new();

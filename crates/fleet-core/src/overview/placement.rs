@@ -140,7 +140,7 @@ pub fn placement<S: Scope>(
 
 /// The state, and the condition that determines it.
 fn standing<S: Scope>(placement: &Obj<Placement, S>) -> (PlacementState, Option<&Condition>) {
-    if placement.metadata.deletion_timestamp.is_some() {
+    if placement.is_deleting() {
         return (PlacementState::Deleting, None);
     }
     let PlacementProgress { at, said, reached } = PlacementProgress::of(placement, placement.status.as_ref());

@@ -116,8 +116,8 @@ impl<'a> PlacementFacts<'a> {
         Self {
             key,
             generation: placement.generation(),
-            deleting: placement.metadata.deletion_timestamp.is_some(),
-            has_finalizer: placement.metadata.finalizers.iter().flatten().any(|one| one == finalizers::PLACEMENT),
+            deleting: placement.is_deleting(),
+            has_finalizer: placement.has_finalizer(finalizers::PLACEMENT),
             spec: &placement.spec,
             status: placement.status.as_ref(),
         }
@@ -135,7 +135,7 @@ pub fn owner_of<S: Scope>(placement: &Obj<Placement, S>) -> OwnerReference {
     OwnerReference {
         api_version: info.api_version(),
         kind: info.kind.to_owned(),
-        name: name(placement).to_owned(),
+        name: placement.name().to_owned(),
         uid: placement.metadata.uid.clone().unwrap_or_default(),
         controller: Some(true),
         block_owner_deletion: Some(true),
@@ -177,13 +177,13 @@ pub struct PolicySnapshotFacts<'a> {
 impl<'a> PolicySnapshotFacts<'a> {
     pub fn of<S: Scope>(snapshot: &'a Obj<PolicySnapshot, S>) -> Self {
         Self {
-            name: name(snapshot),
-            index: label(snapshot, labels::POLICY_INDEX).and_then(Index::parse),
+            name: snapshot.name(),
+            index: snapshot.label(labels::POLICY_INDEX).and_then(Index::parse),
             latest: is_latest(snapshot),
             hash: &snapshot.spec.policy_hash,
             generation: snapshot.generation(),
-            placement_generation: ParsedAnnotation::of(annotation(snapshot, annotations::PLACEMENT_GENERATION), parse),
-            number_of_clusters: ParsedAnnotation::of(annotation(snapshot, annotations::NUMBER_OF_CLUSTERS), parse),
+            placement_generation: ParsedAnnotation::of(snapshot.annotation(annotations::PLACEMENT_GENERATION), parse),
+            number_of_clusters: ParsedAnnotation::of(snapshot.annotation(annotations::NUMBER_OF_CLUSTERS), parse),
             status: snapshot.status.as_ref(),
         }
     }
@@ -221,18 +221,18 @@ pub struct MasterFacts<'a> {
 
 impl<'a> ResourceSnapshotFacts<'a> {
     pub fn of<S: Scope>(snapshot: &'a Obj<Snapshot, S>) -> Self {
-        let part = match annotation(snapshot, annotations::RESOURCE_HASH) {
+        let part = match snapshot.annotation(annotations::RESOURCE_HASH) {
             Some(hash) => PartFacts::Master(MasterFacts {
                 latest: is_latest(snapshot),
                 hash,
-                snapshots: annotation(snapshot, annotations::NUMBER_OF_RESOURCE_SNAPSHOTS).and_then(parse),
-                change_seen: annotation(snapshot, annotations::NEXT_SNAPSHOT_DETECTED_AT).and_then(parse),
+                snapshots: snapshot.annotation(annotations::NUMBER_OF_RESOURCE_SNAPSHOTS).and_then(parse),
+                change_seen: snapshot.annotation(annotations::NEXT_SNAPSHOT_DETECTED_AT).and_then(parse),
             }),
-            None => PartFacts::Sub(annotation(snapshot, annotations::SUBINDEX).and_then(Index::parse)),
+            None => PartFacts::Sub(snapshot.annotation(annotations::SUBINDEX).and_then(Index::parse)),
         };
         Self {
-            name: name(snapshot),
-            index: label(snapshot, labels::RESOURCE_INDEX).and_then(Index::parse),
+            name: snapshot.name(),
+            index: snapshot.label(labels::RESOURCE_INDEX).and_then(Index::parse),
             part,
             created: snapshot.metadata.creation_timestamp.as_ref().map(|time| time.0),
             resources: &snapshot.spec.selected_resources,
@@ -273,9 +273,9 @@ impl<'a> BindingFacts<'a> {
     pub fn of<S: Scope>(binding: &'a Obj<Binding, S>) -> Self {
         let spec = &binding.spec;
         Self {
-            name: name(binding),
+            name: binding.name(),
             cluster: &spec.target_cluster,
-            deleting: binding.metadata.deletion_timestamp.is_some(),
+            deleting: binding.is_deleting(),
             generation: binding.generation(),
             policy_snapshot: &spec.scheduling_policy_snapshot_name,
             resource_snapshot: &spec.resource_snapshot_name,
@@ -294,18 +294,6 @@ fn parse<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-fn name<F: Family, S: Scope>(object: &Obj<F, S>) -> &str {
-    object.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn label<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
-    object.metadata.labels.as_ref()?.get(key).map(String::as_str)
-}
-
 fn is_latest<F: Family, S: Scope>(object: &Obj<F, S>) -> bool {
-    label(object, labels::IS_LATEST_SNAPSHOT) == Some(label_values::TRUE)
-}
-
-fn annotation<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
-    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    object.label(labels::IS_LATEST_SNAPSHOT) == Some(label_values::TRUE)
 }

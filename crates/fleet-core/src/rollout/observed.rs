@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet_api::conditions::Condition;
-use fleet_api::kinds::{Binding, Family, Obj, Placement, Scope, Snapshot};
+use fleet_api::kinds::{Binding, Obj, Placement, Scope, Snapshot};
 use fleet_api::types::{BindingState, DeletePropagationPolicy, PlacementSpec, ResourceBindingSpec};
 use fleet_api::well_known::annotations;
 
@@ -30,7 +30,7 @@ pub struct PlacementFacts<'a> {
 
 impl<'a> PlacementFacts<'a> {
     pub fn of<S: Scope>(placement: &'a Obj<Placement, S>) -> Self {
-        Self { deleting: is_deleting(placement), spec: &placement.spec }
+        Self { deleting: placement.is_deleting(), spec: &placement.spec }
     }
 
     /// Whether its resources stay on the clusters when it is deleted.
@@ -55,10 +55,10 @@ impl<'a> LatestSnapshot<'a> {
     /// From all snapshots of the placement that are marked as the latest.
     pub fn of<S: Scope>(marked: &[&'a Obj<Snapshot, S>]) -> Self {
         let masters: Vec<_> =
-            marked.iter().filter(|one| annotation(**one, annotations::RESOURCE_HASH).is_some()).collect();
+            marked.iter().filter(|one| one.annotation(annotations::RESOURCE_HASH).is_some()).collect();
         match masters.as_slice() {
             [] => LatestSnapshot::Missing,
-            [one] => LatestSnapshot::One(name(one)),
+            [one] => LatestSnapshot::One(one.name()),
             several => LatestSnapshot::Several(several.len()),
         }
     }
@@ -98,13 +98,13 @@ pub struct BindingFacts<'a> {
 impl<'a> BindingFacts<'a> {
     pub fn of<S: Scope>(binding: &'a Obj<Binding, S>) -> Self {
         Self {
-            name: name(binding),
+            name: binding.name(),
             cluster: &binding.spec.target_cluster,
-            deleting: is_deleting(binding),
+            deleting: binding.is_deleting(),
             generation: binding.generation(),
             spec: &binding.spec,
             conditions: binding.status.as_ref().map_or(&[], |status| &status.conditions),
-            abandoned: annotation(binding, annotations::DELETE_PROPAGATION)
+            abandoned: binding.annotation(annotations::DELETE_PROPAGATION)
                 == Some(DeletePropagationPolicy::Abandon.as_str()),
             cluster_gone: false,
         }
@@ -128,16 +128,4 @@ impl<'a> BindingFacts<'a> {
         let spec = self.spec;
         wanted.are_on(spec.resource_override_snapshots.as_deref(), spec.cluster_resource_override_snapshots.as_deref())
     }
-}
-
-fn name<F: Family, S: Scope>(object: &Obj<F, S>) -> &str {
-    object.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn is_deleting<F: Family, S: Scope>(object: &Obj<F, S>) -> bool {
-    object.metadata.deletion_timestamp.is_some()
-}
-
-fn annotation<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
-    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }

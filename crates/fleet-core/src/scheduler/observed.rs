@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fleet_api::conditions::member::{AgentHealthy, AgentJoined, NamespaceCollectionSucceeded};
 use fleet_api::conditions::{Condition, ConditionStatus, decode_ignoring_generation};
-use fleet_api::kinds::{Binding, Family, MemberCluster, Obj, Placement, PolicySnapshot, Scope};
+use fleet_api::kinds::{Binding, MemberCluster, Obj, Placement, PolicySnapshot, Scope};
 use fleet_api::names::{ClusterName, PlacementKey};
 use fleet_api::time::Time;
 use fleet_api::types::{
@@ -46,8 +46,8 @@ impl<'a> PlacementFacts<'a> {
     pub fn of<S: Scope>(key: &'a PlacementKey, placement: &Obj<Placement, S>) -> Self {
         Self {
             key,
-            deleting: is_deleting(placement),
-            has_finalizer: has_finalizer(placement, finalizers::SCHEDULER),
+            deleting: placement.is_deleting(),
+            has_finalizer: placement.has_finalizer(finalizers::SCHEDULER),
             abandons: rollout::PlacementFacts::of(placement).abandons(),
         }
     }
@@ -95,9 +95,9 @@ pub struct PolicyFacts<'a> {
 
 impl<'a> PolicyFacts<'a> {
     pub fn of<S: Scope>(snapshot: &'a Obj<PolicySnapshot, S>) -> Self {
-        let number = |key| annotation(snapshot, key).and_then(|text| text.parse::<i64>().ok());
+        let number = |key| snapshot.annotation(key).and_then(|text| text.parse::<i64>().ok());
         Self {
-            name: name(snapshot),
+            name: snapshot.name(),
             generation: snapshot.generation(),
             policy: snapshot.spec.policy.as_ref(),
             number_of_clusters: number(annotations::NUMBER_OF_CLUSTERS).and_then(|wanted| usize::try_from(wanted).ok()),
@@ -130,7 +130,7 @@ impl<'a> ClusterFacts<'a> {
         let observed = status.map(|status| &status.observed);
         Self {
             name,
-            leaving: is_deleting(cluster),
+            leaving: cluster.is_deleting(),
             labels: cluster.metadata.labels.as_ref().unwrap_or(&NO_LABELS),
             taints: &cluster.spec.taints,
             properties: observed.map_or(&NO_PROPERTIES, |observed| &observed.properties),
@@ -211,14 +211,14 @@ pub struct BindingFacts<'a> {
 impl<'a> BindingFacts<'a> {
     pub fn of<S: Scope>(binding: &'a Obj<Binding, S>) -> Self {
         Self {
-            name: name(binding),
+            name: binding.name(),
             cluster: &binding.spec.target_cluster,
             state: &binding.spec.state,
             policy_snapshot: &binding.spec.scheduling_policy_snapshot_name,
             decision: &binding.spec.cluster_decision,
-            previous_state: annotation(binding, annotations::PREVIOUS_BINDING_STATE).and_then(previous_state),
-            deleting: is_deleting(binding),
-            has_finalizer: has_finalizer(binding, finalizers::SCHEDULER_BINDING),
+            previous_state: binding.annotation(annotations::PREVIOUS_BINDING_STATE).and_then(previous_state),
+            deleting: binding.is_deleting(),
+            has_finalizer: binding.has_finalizer(finalizers::SCHEDULER_BINDING),
             abandoned: rollout::BindingFacts::of(binding).abandoned,
         }
     }
@@ -232,20 +232,4 @@ fn previous_state(word: &str) -> Option<BindingState> {
         BindingState::Bound => Some(BindingState::Bound),
         BindingState::Other(_) => None,
     }
-}
-
-fn name<F: Family, S: Scope>(object: &Obj<F, S>) -> &str {
-    object.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn is_deleting<F: Family, S: Scope>(object: &Obj<F, S>) -> bool {
-    object.metadata.deletion_timestamp.is_some()
-}
-
-fn has_finalizer<F: Family, S: Scope>(object: &Obj<F, S>, finalizer: &str) -> bool {
-    object.metadata.finalizers.iter().flatten().any(|one| one == finalizer)
-}
-
-fn annotation<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
-    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use fleet_api::conditions::update_run::UpdateRunInitialized;
 use fleet_api::conditions::{Condition, decode_ignoring_generation};
-use fleet_api::kinds::{Approval, Binding, Cluster, Family, Member, Obj, PolicySnapshot, Scope, UpdateRun};
+use fleet_api::kinds::{Approval, Binding, Cluster, Member, Obj, PolicySnapshot, Scope, UpdateRun};
 use fleet_api::names::RunName;
 use fleet_api::types::{
     ApplyStrategy, BindingState, EmbeddedObject, NamespacedName, PlacementPolicy, UpdateRunSpec, UpdateRunStatus,
@@ -117,8 +117,8 @@ impl<'a> RunFacts<'a> {
             name,
             uid: run.metadata.uid.as_deref(),
             generation: run.generation(),
-            deleting: is_deleting(run),
-            has_finalizer: run.metadata.finalizers.iter().flatten().any(|one| one == finalizers::UPDATE_RUN),
+            deleting: run.is_deleting(),
+            has_finalizer: run.has_finalizer(finalizers::UPDATE_RUN),
             spec: &run.spec,
             status: run.status.as_ref(),
             stored: run.status.as_ref(),
@@ -164,7 +164,7 @@ pub struct ConcurrentRunFacts<'a> {
 
 impl<'a> ConcurrentRunFacts<'a> {
     pub fn of<S: Scope>(run: &'a Obj<UpdateRun, S>) -> Self {
-        Self { name: name(run), uid: run.metadata.uid.as_deref(), status: run.status.as_ref() }
+        Self { name: run.name(), uid: run.metadata.uid.as_deref(), status: run.status.as_ref() }
     }
 }
 
@@ -185,11 +185,11 @@ pub struct PolicySnapshotFacts<'a> {
 impl<'a> PolicySnapshotFacts<'a> {
     pub fn of<S: Scope>(snapshot: &'a Obj<PolicySnapshot, S>) -> Self {
         Self {
-            name: name(snapshot),
-            index: label(snapshot, labels::POLICY_INDEX).filter(|index| !index.is_empty()),
-            latest: label(snapshot, labels::IS_LATEST_SNAPSHOT) == Some(label_values::TRUE),
+            name: snapshot.name(),
+            index: snapshot.label(labels::POLICY_INDEX).filter(|index| !index.is_empty()),
+            latest: snapshot.label(labels::IS_LATEST_SNAPSHOT) == Some(label_values::TRUE),
             policy: snapshot.spec.policy.as_ref(),
-            number_of_clusters: annotation(snapshot, annotations::NUMBER_OF_CLUSTERS),
+            number_of_clusters: snapshot.annotation(annotations::NUMBER_OF_CLUSTERS),
             generation: snapshot.generation(),
             conditions: snapshot.status.as_ref().map_or(&[], |status| &status.conditions),
         }
@@ -217,9 +217,9 @@ impl<'a> BindingFacts<'a> {
     pub fn of<S: Scope>(binding: &'a Obj<Binding, S>) -> Self {
         let spec = &binding.spec;
         Self {
-            name: name(binding),
+            name: binding.name(),
             cluster: &spec.target_cluster,
-            deleting: is_deleting(binding),
+            deleting: binding.is_deleting(),
             generation: binding.generation(),
             state: &spec.state,
             policy_snapshot: &spec.scheduling_policy_snapshot_name,
@@ -227,7 +227,7 @@ impl<'a> BindingFacts<'a> {
             overrides: spec.resource_override_snapshots.as_deref().unwrap_or_default(),
             cluster_overrides: spec.cluster_resource_override_snapshots.as_deref().unwrap_or_default(),
             apply_strategy: spec.apply_strategy.as_ref(),
-            moved_by: annotation(binding, annotations::MOVED_BY_RUN).and_then(MovedBy::parse),
+            moved_by: binding.annotation(annotations::MOVED_BY_RUN).and_then(MovedBy::parse),
             conditions: binding.status.as_ref().map_or(&[], |status| &status.conditions),
         }
     }
@@ -242,7 +242,7 @@ pub struct MemberFacts<'a> {
 impl<'a> MemberFacts<'a> {
     pub fn of(member: &'a Obj<Member, Cluster>) -> Self {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
-        Self { name: name(member), labels: member.metadata.labels.as_ref().unwrap_or(&NONE) }
+        Self { name: member.name(), labels: member.metadata.labels.as_ref().unwrap_or(&NONE) }
     }
 }
 
@@ -262,29 +262,13 @@ pub struct ApprovalFacts<'a> {
 impl<'a> ApprovalFacts<'a> {
     pub fn of<S: Scope>(request: &'a Obj<Approval, S>) -> Self {
         Self {
-            name: name(request),
+            name: request.name(),
             generation: request.generation(),
-            deleting: is_deleting(request),
-            labelled_with: label(request, labels::TARGET_UPDATE_RUN),
+            deleting: request.is_deleting(),
+            labelled_with: request.label(labels::TARGET_UPDATE_RUN),
             run: &request.spec.parent_stage_rollout,
             stage: &request.spec.target_stage,
             conditions: request.status.as_ref().map_or(&[], |status| &status.conditions),
         }
     }
-}
-
-fn is_deleting<F: Family, S: Scope>(object: &Obj<F, S>) -> bool {
-    object.metadata.deletion_timestamp.is_some()
-}
-
-fn name<F: Family, S: Scope>(object: &Obj<F, S>) -> &str {
-    object.metadata.name.as_deref().unwrap_or_default()
-}
-
-fn label<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
-    object.metadata.labels.as_ref()?.get(key).map(String::as_str)
-}
-
-fn annotation<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
-    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }

@@ -88,10 +88,10 @@ impl<'a> BindingFacts<'a> {
     pub fn of<S: Scope>(binding: &'a Obj<Binding, S>) -> Self {
         let spec = &binding.spec;
         Self {
-            name: binding.metadata.name.as_deref().unwrap_or_default(),
+            name: binding.name(),
             generation: binding.generation(),
-            deleting: binding.metadata.deletion_timestamp.is_some(),
-            has_finalizer: binding.metadata.finalizers.iter().flatten().any(|one| one == finalizers::WORK),
+            deleting: binding.is_deleting(),
+            has_finalizer: binding.has_finalizer(finalizers::WORK),
             abandoned: is_abandoned(&binding.metadata),
             moved_by_run: moved_by_annotation(&binding.metadata),
             state: &spec.state,

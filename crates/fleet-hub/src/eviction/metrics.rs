@@ -13,8 +13,6 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use crate::meta::name;
-
 /// Exports the evictions of a cache.
 #[derive(Debug)]
 pub(crate) struct EvictionMetrics(pub(crate) Cache<ClusterResourcePlacementEviction>);
@@ -25,7 +23,7 @@ impl Collector for EvictionMetrics {
         let mut series = encoder.encode_descriptor(metrics::EVICTION_COMPLETE, help, None, MetricType::Gauge)?;
         for eviction in self.0.list() {
             let Sample { completed, valid, at } = Sample::of(&eviction);
-            let labels = [("name", name(&*eviction)), ("isCompleted", completed), ("isValid", valid)];
+            let labels = [("name", eviction.name()), ("isCompleted", completed), ("isValid", valid)];
             series.encode_family(&labels)?.encode_gauge(&at)?;
         }
         Ok(())

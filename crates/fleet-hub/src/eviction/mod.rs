@@ -23,7 +23,7 @@ use fleet_runtime::{
 };
 
 use crate::caches::by;
-use crate::meta::{annotate, is_deleting, name};
+use crate::meta::annotate;
 use crate::names;
 
 /// Number of placements handled in parallel, each with one eviction.
@@ -84,7 +84,7 @@ impl Controller for Evictions {
                     current = recorded;
                 }
                 Planned::DeleteBinding { binding } => {
-                    let found = state.bindings.iter().find(|found| name(*found) == binding);
+                    let found = state.bindings.iter().find(|found| found.name() == binding);
                     actions.writes.extend(found.map(delete_observed));
                 }
             }
@@ -92,7 +92,7 @@ impl Controller for Evictions {
         if let Some(status) = plan.status {
             actions.write(Write::status(&current, &current.clone().with_status(status)));
         }
-        actions.note = Some(format!("{}: {:?}", name(&*eviction), plan.report));
+        actions.note = Some(format!("{}: {:?}", eviction.name(), plan.report));
         actions
     }
 }
@@ -101,7 +101,7 @@ impl Evictions {
     /// The oldest pending eviction of a placement.
     fn next(&self, placement: &ObjectKey) -> Option<Arc<ClusterResourcePlacementEviction>> {
         let all = self.evictions.by(by::PLACEMENT, placement.name());
-        let waiting = all.into_iter().filter(|one| verdict(one) == Verdict::Pending && !is_deleting(&**one));
+        let waiting = all.into_iter().filter(|one| verdict(one) == Verdict::Pending && !one.is_deleting());
         waiting.min_by_key(|one| (one.metadata.creation_timestamp.clone(), one.metadata.name.clone()))
     }
 }

@@ -8,7 +8,6 @@ use fleet_api::names::PlacementName;
 use fleet_runtime::{Actions, Cache, Controller, Event, KubeEvent, ObjectKey, PlanInput, Runtime, Triggers};
 
 use crate::keys::key_of;
-use crate::meta;
 use crate::names;
 
 /// Such placements are rare, and an event is cheap.
@@ -23,7 +22,7 @@ pub(super) fn start<S: Scope>(runtime: &mut Runtime, placements: &Cache<Obj<Plac
 /// A name never changes.
 fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Option<ObjectKey> {
     let placement = event.new.filter(|_| event.old.is_none())?;
-    (key_of(placement).is_none() && !meta::is_deleting(placement)).then(|| event.key())
+    (key_of(placement).is_none() && !placement.is_deleting()).then(|| event.key())
 }
 
 struct InvalidNames<S: Scope> {

@@ -43,7 +43,6 @@ use fleet_runtime::{
 
 use crate::caches::{PlacementCaches, by};
 use crate::keys::object_key;
-use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use crate::placement_metrics::PlacementStatusMetrics;
@@ -191,7 +190,7 @@ impl<S: Scope> Controller for Placements<S> {
             return Actions::none();
         };
         let facts = facts.unwrap_or_default();
-        if meta::is_deleting(&*placement) {
+        if placement.is_deleting() {
             self.forget(key);
         } else if facts.of != Some((placement.metadata.uid.clone(), placement.generation())) {
             return Actions::needs_facts();
@@ -268,8 +267,8 @@ impl<S: Scope> Placements<S> {
         let executor = Executor {
             key,
             placement,
-            policy_snapshots: policy_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
-            resource_snapshots: resource_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
+            policy_snapshots: policy_snapshots.iter().map(|one| (one.name(), &**one)).collect(),
+            resource_snapshots: resource_snapshots.iter().map(|one| (one.name(), &**one)).collect(),
         };
         let again = if is_synced_by_now { Wake::At(input.now) } else { Wake::OnChange };
         let mut actions = Actions::none().with_wake(plan.wake.earlier(again));
@@ -283,7 +282,7 @@ impl<S: Scope> Placements<S> {
         if let PlacementOutcome::Stopped(fault) = &plan.report.outcome {
             actions.result = PlanResult::blocked(fault);
         }
-        if !meta::is_deleting(placement) {
+        if !placement.is_deleting() {
             let new_status = plan.status.as_ref().and_then(|update| update.status.as_ref());
             let status = new_status.map(|new| &new.status).or(placement.status.as_ref());
             self.status_metrics.observe(key, placement, status, input.now);

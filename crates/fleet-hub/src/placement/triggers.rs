@@ -15,10 +15,9 @@ use super::inventory::value_of;
 use super::selector_index::index_keys_of;
 use crate::caches::by;
 use crate::keys::{key_of, parent_of};
-use crate::meta;
 
 pub(super) fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Option<PlacementKey> {
-    let looked_at = |placement: &Obj<Placement, S>| (placement.generation(), meta::is_deleting(placement));
+    let looked_at = |placement: &Obj<Placement, S>| (placement.generation(), placement.is_deleting());
     let placement = event.new.or(event.old)?;
     key_of(placement).filter(|_| event.changed(looked_at))
 }
@@ -35,7 +34,7 @@ pub(super) fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> BTreeSe
     let same = matches!((event.old, event.new), (Some(old), Some(new)) if old.spec == new.spec
         && old.status == new.status
         && old.generation() == new.generation()
-        && meta::is_deleting(old) == meta::is_deleting(new)
+        && old.is_deleting() == new.is_deleting()
         && parent_of(old) == parent_of(new));
     if same {
         return BTreeSet::new();

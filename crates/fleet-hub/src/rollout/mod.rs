@@ -182,7 +182,7 @@ impl<S: Scope> Controller for Rollouts<S> {
             bindings: bindings.iter().map(|binding| self.facts(binding)).collect(),
         };
         let plan = plan(&observed, input.now);
-        let bindings = bindings.iter().map(|binding| (meta::name(&**binding), &**binding)).collect();
+        let bindings = bindings.iter().map(|binding| (binding.name(), &**binding)).collect();
         execute(&plan, &bindings, input.now)
     }
 }
@@ -190,7 +190,7 @@ impl<S: Scope> Controller for Rollouts<S> {
 impl<S: Scope> Rollouts<S> {
     fn candidate_source(&self, key: &PlacementKey) -> CandidateSource {
         let is_rolling = |placement: &Obj<Placement, S>| {
-            !meta::is_deleting(placement) && placement.spec.strategy_type() == RolloutStrategyType::RollingUpdate
+            !placement.is_deleting() && placement.spec.strategy_type() == RolloutStrategyType::RollingUpdate
         };
         let is_rolling = self.caches.placements.get(&object_key(key)).is_some_and(|placement| is_rolling(&placement));
         if !is_rolling || self.override_lookup.of_placement(key).is_empty() {
@@ -210,7 +210,7 @@ impl<S: Scope> Rollouts<S> {
             return CandidateSource::Known(known);
         }
         // The cached names are sufficient unless the group has envelopes.
-        if meta::annotation(group[0], annotations::NUMBER_OF_ENVELOPES).is_none_or(|count| count != "0") {
+        if group[0].annotation(annotations::NUMBER_OF_ENVELOPES).is_none_or(|count| count != "0") {
             return CandidateSource::Read(id);
         }
         let resources = group.iter().flat_map(|one| &one.spec.selected_resources);
@@ -221,7 +221,7 @@ impl<S: Scope> Rollouts<S> {
     /// written the bindings.
     fn is_scheduled(&self, key: &PlacementKey, placement: &Obj<Placement, S>) -> bool {
         let snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &key.to_string());
-        let mut latest = snapshots.iter().filter(|one| meta::is_latest(&***one) && !meta::is_deleting(&***one));
+        let mut latest = snapshots.iter().filter(|one| meta::is_latest(&***one) && !one.is_deleting());
         latest.any(|one| decided_for(one) >= Some(placement.generation()))
     }
 
@@ -252,7 +252,7 @@ impl<S: Scope> Rollouts<S> {
 }
 
 fn latest_snapshots<S: Scope>(snapshots: &[Arc<Obj<Snapshot, S>>]) -> Vec<&Obj<Snapshot, S>> {
-    let latest = |one: &&Obj<Snapshot, S>| meta::is_latest(*one) && !meta::is_deleting(*one);
+    let latest = |one: &&Obj<Snapshot, S>| meta::is_latest(*one) && !one.is_deleting();
     snapshots.iter().map(Arc::as_ref).filter(latest).collect()
 }
 

@@ -60,11 +60,11 @@ impl<O: Family, F: Family, S: Scope> Set<O, F, S> {
             Some(namespace) => (caches.snapshots.in_namespace(namespace), caches.overrides.in_namespace(namespace)),
             None => (caches.snapshots.list(), caches.overrides.list()),
         };
-        let is_latest = |one: &Arc<Obj<F, S>>| meta::is_latest(&**one) && !meta::is_deleting(&**one);
+        let is_latest = |one: &Arc<Obj<F, S>>| meta::is_latest(&**one) && !one.is_deleting();
         let latest: Vec<_> = snapshots.into_iter().filter(is_latest).collect();
         let snapshotted: BTreeSet<ObjectKey> = latest.iter().filter_map(|one| parent(one)).collect();
         let is_without_snapshot = |one: &Arc<Obj<O, S>>| {
-            let can_have_snapshot = !meta::is_deleting(&**one) && OverrideName::parse(meta::name(&**one)).is_ok();
+            let can_have_snapshot = !one.is_deleting() && OverrideName::parse(one.name()).is_ok();
             can_have_snapshot && !snapshotted.contains(&ObjectKey::of(&**one))
         };
         Self { without_snapshot: overrides.into_iter().filter(is_without_snapshot).collect(), latest }
@@ -120,14 +120,11 @@ impl PlacementOverrides {
 
     /// Overrides without a snapshot, in the form of their future snapshots.
     fn without_snapshot(&self) -> impl Iterator<Item = SnapshotFacts<'_>> {
-        let cluster = self
-            .cluster
-            .without_snapshot
-            .iter()
-            .map(|one| self.future_snapshot(meta::name(&**one), one.spec.as_ref("")));
+        let cluster =
+            self.cluster.without_snapshot.iter().map(|one| self.future_snapshot(one.name(), one.spec.as_ref("")));
         let namespaced = self.namespaced.without_snapshot.iter().map(|one| {
             let namespace = one.metadata.namespace.as_deref().unwrap_or_default();
-            self.future_snapshot(meta::name(&**one), one.spec.as_ref(namespace))
+            self.future_snapshot(one.name(), one.spec.as_ref(namespace))
         });
         cluster.chain(namespaced)
     }

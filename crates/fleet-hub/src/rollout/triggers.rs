@@ -15,7 +15,7 @@ use crate::keys::{key_of, parent_of};
 use crate::meta;
 
 pub(super) fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Option<PlacementKey> {
-    let relevant = |placement: &Obj<Placement, S>| (placement.generation(), meta::is_deleting(placement));
+    let relevant = |placement: &Obj<Placement, S>| (placement.generation(), placement.is_deleting());
     let placement = event.new.or(event.old)?;
     key_of(placement).filter(|_| event.changed(relevant))
 }
@@ -36,7 +36,7 @@ pub(super) fn decided_for<S: Scope>(snapshot: &Obj<PolicySnapshot, S>) -> Option
 
 /// The content of snapshots is immutable; only the latest label and the completeness of the group change.
 pub(super) fn on_snapshot<S: Scope>(event: Event<'_, Obj<Snapshot, S>>) -> BTreeSet<PlacementKey> {
-    let relevant = |one: &Obj<Snapshot, S>| (parent_of(one), meta::is_latest(one), meta::is_deleting(one));
+    let relevant = |one: &Obj<Snapshot, S>| (parent_of(one), meta::is_latest(one), one.is_deleting());
     if !event.changed(relevant) {
         return BTreeSet::new();
     }
@@ -55,8 +55,8 @@ fn relevant<S: Scope>(binding: &Obj<Binding, S>) -> impl PartialEq {
     let conditions = binding.status.iter().flat_map(|status| &status.conditions);
     let state = |one: &Condition| (one.status, one.observed_generation, one.last_transition_time);
     let conditions: Vec<_> = conditions.map(|one| (one.type_.as_str(), one.reason.as_str(), state(one))).collect();
-    let abandoned = meta::annotation(binding, annotations::DELETE_PROPAGATION);
-    (parent_of(binding), binding.generation(), meta::is_deleting(binding), abandoned, conditions)
+    let abandoned = binding.annotation(annotations::DELETE_PROPAGATION);
+    (parent_of(binding), binding.generation(), binding.is_deleting(), abandoned, conditions)
 }
 
 /// Members matter through their labels, which overrides select by, and their existence.
@@ -88,7 +88,7 @@ impl<S: Scope> OverrideTriggers<S> {
         F: Family<Spec = OverrideSnapshotSpec<O>>,
         X: Scope,
     {
-        if !event.changed(|one| (meta::is_latest(one), meta::is_deleting(one))) {
+        if !event.changed(|one| (meta::is_latest(one), one.is_deleting())) {
             return BTreeSet::new();
         }
         let specs = event.versions().map(|one| (&one.spec.override_spec, one.metadata.namespace.as_deref()));
@@ -102,7 +102,7 @@ impl<S: Scope> OverrideTriggers<S> {
         F: Family<Spec = O>,
         X: Scope,
     {
-        if !event.changed(meta::is_deleting) {
+        if !event.changed(Obj::is_deleting) {
             return BTreeSet::new();
         }
         let specs = event.versions().map(|one| (&one.spec, one.metadata.namespace.as_deref()));

@@ -88,7 +88,7 @@ impl<S: Scope> Controller for Scheduler<S> {
         let marked: Vec<&Obj<PolicySnapshot, S>> = snapshots
             .iter()
             .map(Arc::as_ref)
-            .filter(|snapshot| meta::is_latest(*snapshot) && !meta::is_deleting(*snapshot))
+            .filter(|snapshot| meta::is_latest(*snapshot) && !snapshot.is_deleting())
             .collect();
         let bindings = on_server.unwrap_or_else(|| self.caches.bindings.by(by::PLACEMENT, &key.to_string()));
         let members = self.members.list();
@@ -101,7 +101,7 @@ impl<S: Scope> Controller for Scheduler<S> {
             suffix_seed: suffix_seed(&placement),
         };
         let plan = plan(&observed, input.now);
-        let by_name = bindings.iter().map(|binding| (meta::name(&**binding), &**binding)).collect();
+        let by_name = bindings.iter().map(|binding| (binding.name(), &**binding)).collect();
         let executor = Executor { key, placement: &placement, bindings: by_name };
         let mut actions = Actions::none();
         let mut snapshot = marked.first().map(|snapshot| (*snapshot).clone());
@@ -148,11 +148,10 @@ fn look(outcome: &SchedulingOutcome) -> PlanResult {
 impl<S: Scope> Scheduler<S> {
     /// All members, including unreadable ones, whose bindings would otherwise be removed.
     fn clusters<'a>(&self, members: &'a [Arc<MemberCluster>]) -> Vec<ClusterFacts<'a>> {
-        let facts = |member: &'a Arc<MemberCluster>| {
-            Some(ClusterFacts::of(ClusterName::parse(meta::name(&**member)).ok()?, member))
-        };
+        let facts =
+            |member: &'a Arc<MemberCluster>| Some(ClusterFacts::of(ClusterName::parse(member.name()).ok()?, member));
         let mut clusters: Vec<_> = members.iter().filter_map(facts).collect();
-        let known: BTreeSet<&str> = members.iter().map(|member| meta::name(&**member)).collect();
+        let known: BTreeSet<&str> = members.iter().map(|member| member.name()).collect();
         let unknown = self.members.unreadable().into_iter().filter(|(key, _)| !known.contains(key.name()));
         clusters.extend(unknown.filter_map(|(key, _)| unreadable(&key)));
         clusters

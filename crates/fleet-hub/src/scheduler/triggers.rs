@@ -19,7 +19,7 @@ use crate::meta;
 /// A placement is scheduled when its policy snapshot is created; of its own changes only the deletion counts.
 pub(super) fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Option<PlacementKey> {
     let placement = event.new?;
-    let is_news = event.old.is_none_or(|old| !meta::is_deleting(old) && meta::is_deleting(placement));
+    let is_news = event.old.is_none_or(|old| !old.is_deleting() && placement.is_deleting());
     key_of(placement).filter(|_| is_news)
 }
 
@@ -27,9 +27,9 @@ pub(super) fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Opt
 /// changes of members before that did not enqueue the placement.
 pub(super) fn on_policy_snapshot<S: Scope>(event: Event<'_, Obj<PolicySnapshot, S>>) -> Vec<PlacementKey> {
     let has_changed = event.changed(|snapshot| {
-        let number = meta::annotation(snapshot, annotations::NUMBER_OF_CLUSTERS);
-        let generation = meta::annotation(snapshot, annotations::PLACEMENT_GENERATION);
-        (number, generation, meta::is_latest(snapshot), meta::is_deleting(snapshot), parent_of(snapshot))
+        let number = snapshot.annotation(annotations::NUMBER_OF_CLUSTERS);
+        let generation = snapshot.annotation(annotations::PLACEMENT_GENERATION);
+        (number, generation, meta::is_latest(snapshot), snapshot.is_deleting(), parent_of(snapshot))
     });
     let lapsed = matches!((event.old, event.new), (Some(old), Some(new)) if is_fulfilled(old) && !is_fulfilled(new));
     if !lapsed && !has_changed {
@@ -41,11 +41,11 @@ pub(super) fn on_policy_snapshot<S: Scope>(event: Event<'_, Obj<PolicySnapshot, 
 /// A deleted binding frees its slot, whoever deletes it. A binding that records that its resources stay may be
 /// deleted itself.
 pub(super) fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> Option<PlacementKey> {
-    let was_there = event.old.is_some_and(|old| !meta::is_deleting(old));
-    let is_going = event.new.is_none_or(meta::is_deleting);
+    let was_there = event.old.is_some_and(|old| !old.is_deleting());
+    let is_going = event.new.is_none_or(Obj::is_deleting);
     // A binding that was already being deleted when this process started must be released too.
-    let found_going = event.old.is_none() && event.new.is_some_and(meta::is_deleting);
-    let abandoned = |binding: &Obj<Binding, S>| meta::annotation(binding, annotations::DELETE_PROPAGATION).is_some();
+    let found_going = event.old.is_none() && event.new.is_some_and(Obj::is_deleting);
+    let abandoned = |binding: &Obj<Binding, S>| binding.annotation(annotations::DELETE_PROPAGATION).is_some();
     let is_settled = event.new.is_some_and(abandoned) && !event.old.is_some_and(abandoned);
     let binding = event.new.or(event.old)?;
     parent_of(binding).filter(|_| (was_there && is_going) || found_going || is_settled)
@@ -126,8 +126,7 @@ impl<S: Scope> FleetTriggers<S> {
 fn names_others<S: Scope>(snapshot: &Obj<PolicySnapshot, S>, event: Event<'_, MemberCluster>) -> bool {
     let policy = snapshot.spec.policy.as_ref();
     let [old, new] = [event.old, event.new].map(|member| {
-        let facts =
-            member.and_then(|member| Some(ClusterFacts::of(ClusterName::parse(meta::name(member)).ok()?, member)));
+        let facts = member.and_then(|member| Some(ClusterFacts::of(ClusterName::parse(member.name()).ok()?, member)));
         facts.map(|facts| unusable_properties(policy, &facts)).unwrap_or_default()
     });
     old != new
@@ -137,11 +136,11 @@ fn names_others<S: Scope>(snapshot: &Obj<PolicySnapshot, S>, event: Event<'_, Me
 /// tainted keeps its bindings, and a leaving cluster is waited for.
 fn matters(event: Event<'_, MemberCluster>, now: Timestamp, limits: EligibilityLimits) -> bool {
     let is_eligible = |member: &MemberCluster| {
-        let name = ClusterName::parse(meta::name(member));
+        let name = ClusterName::parse(member.name());
         name.is_ok_and(|name| eligibility(&ClusterFacts::of(name, member), now, limits).is_ok())
     };
     let Some(new) = event.new else { return true };
-    if meta::is_deleting(new) {
+    if new.is_deleting() {
         return false;
     }
     let Some(old) = event.old else { return is_eligible(new) };

@@ -93,22 +93,17 @@ impl<S: Scope> Executor<'_, S> {
             key: self.observation.placement_key.as_ref()?,
             placement: &**self.observation.placement.as_ref()?,
             policy_snapshots: BTreeMap::new(),
-            resource_snapshots: self
-                .observation
-                .resource_snapshots
-                .iter()
-                .map(|one| (meta::name(&**one), &**one))
-                .collect(),
+            resource_snapshots: self.observation.resource_snapshots.iter().map(|one| (one.name(), &**one)).collect(),
         };
         executor.write(write.clone())
     }
 
     fn binding(&self, name: &str) -> Option<&Obj<Binding, S>> {
-        self.observation.bindings.iter().map(|one| &**one).find(|one| meta::name(*one) == name)
+        self.observation.bindings.iter().map(|one| &**one).find(|one| one.name() == name)
     }
 
     fn approval(&self, name: &str) -> Option<&Obj<Approval, S>> {
-        self.observation.approvals.iter().map(|one| &**one).find(|one| meta::name(*one) == name)
+        self.observation.approvals.iter().map(|one| &**one).find(|one| one.name() == name)
     }
 
     /// Events about the run, and about its placement once a binding has content.
@@ -120,9 +115,7 @@ impl<S: Scope> Executor<'_, S> {
         let mut events = Vec::new();
         for event in run_events {
             events.push(KubeEvent::about(run, event));
-            events.extend(
-                placement.map(|one| KubeEvent::about(one, event).with_message(event.about_run(meta::name(run)))),
-            );
+            events.extend(placement.map(|one| KubeEvent::about(one, event).with_message(event.about_run(run.name()))));
         }
         events
     }

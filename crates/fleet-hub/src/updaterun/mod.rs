@@ -33,7 +33,6 @@ use parking_lot::Mutex;
 
 use crate::caches::{Caches, PlacementCaches, RunCaches, by};
 use crate::keys::{object_key, placement_of};
-use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use crate::placement::{self, ClusterView};
@@ -173,7 +172,7 @@ impl<S: Scope> Controller for StagedRuns<S> {
             self.record_status_metric(key, &run, run.status.as_ref(), input.now);
             return Actions::none();
         }
-        if facts.is_none() && Phase::of(&*run) == Phase::New && !meta::is_deleting(&*run) {
+        if facts.is_none() && Phase::of(&*run) == Phase::New && !run.is_deleting() {
             return Actions::needs_facts();
         }
         let observation = Observation::of(run, &self.caches, &self.scope, &self.members);
@@ -190,8 +189,8 @@ impl<S: Scope> Controller for StagedRuns<S> {
 
 /// Whether the run is over, has its finalizer and is not being deleted.
 fn is_finished<S: Scope>(run: &Obj<UpdateRun, S>) -> bool {
-    let has_finalizer = run.metadata.finalizers.iter().flatten().any(|one| one == finalizers::UPDATE_RUN);
-    Phase::of(run) == Phase::Finished && has_finalizer && !meta::is_deleting(run)
+    let has_finalizer = run.has_finalizer(finalizers::UPDATE_RUN);
+    Phase::of(run) == Phase::Finished && has_finalizer && !run.is_deleting()
 }
 
 impl<S: Scope> StagedRuns<S> {

@@ -23,7 +23,6 @@ use super::Facts;
 use super::triggers::{Phase, strategy_of};
 use crate::caches::{PlacementCaches, RunCaches, by};
 use crate::keys::{object_key, placement_of};
-use crate::meta;
 use crate::snapshot_content::SnapshotContent;
 
 /// The cached objects that a run depends on.
@@ -52,7 +51,7 @@ impl<S: Scope> Observation<S> {
         scope: &PlacementCaches<S>,
         members: &Cache<MemberCluster>,
     ) -> Option<Self> {
-        let name = RunName::parse(meta::name(&*run)).ok()?;
+        let name = RunName::parse(run.name()).ok()?;
         let placement_key = placement_of(&*run);
         let parent = placement_key.as_ref().map(ToString::to_string).unwrap_or_default();
         let strategy = runs.strategies.get(&strategy_of(&*run));
@@ -86,9 +85,9 @@ impl<S: Scope> Observation<S> {
             return None;
         }
         let read: BTreeMap<&str, &Obj<Snapshot, S>> =
-            facts.snapshots.iter().flat_map(SnapshotContent::snapshots).map(|one| (meta::name(one), one)).collect();
+            facts.snapshots.iter().flat_map(SnapshotContent::snapshots).map(|one| (one.name(), one)).collect();
         let with_content = |cached: &'a Arc<Obj<Snapshot, S>>| {
-            ResourceSnapshotFacts::of(read.get(meta::name(&**cached)).copied().unwrap_or(&**cached))
+            ResourceSnapshotFacts::of(read.get(cached.name()).copied().unwrap_or(&**cached))
         };
         Some(placement::Observed {
             placement: PlacementFacts::of(key, placement),
@@ -138,7 +137,7 @@ fn concurrent_runs<S: Scope>(
     cache: &Cache<Obj<UpdateRun, S>>,
 ) -> Vec<Arc<Obj<UpdateRun, S>>> {
     let mut others: Vec<_> = cache.keys_by(by::PLACEMENT, parent).iter().filter_map(|key| cache.stored(key)).collect();
-    others.retain(|other| other.metadata.uid != run.metadata.uid && !meta::is_deleting(&**other));
+    others.retain(|other| other.metadata.uid != run.metadata.uid && !other.is_deleting());
     others
 }
 
@@ -148,7 +147,7 @@ pub(super) fn approvals<S: Scope>(run: &Obj<UpdateRun, S>, runs: &RunCaches<S>) 
     for request in runs.approvals.by(by::RUN, &ObjectKey::of(run).to_string()) {
         found.insert(ObjectKey::of(&*request), request);
     }
-    let Ok(name) = RunName::parse(meta::name(run)) else { return Vec::new() };
+    let Ok(name) = RunName::parse(run.name()) else { return Vec::new() };
     let strategy = runs.strategies.get(&strategy_of(run));
     let recorded = run.status.as_ref().and_then(|status| status.staged_update_strategy_snapshot.as_ref());
     let specs: [Option<&UpdateStrategySpec>; 2] = [recorded, strategy.as_ref().map(|strategy| &strategy.spec)];

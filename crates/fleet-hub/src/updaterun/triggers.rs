@@ -13,7 +13,6 @@ use fleet_runtime::{Cache, Event, ObjectKey};
 
 use crate::caches::by;
 use crate::keys::{key_of, parent_of, placement_of};
-use crate::meta;
 
 /// Phase of a run, for indexes and triggers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +59,7 @@ pub(crate) fn strategy_of<S: Scope>(run: &Obj<UpdateRun, S>) -> ObjectKey {
 
 /// The run itself. The controller's own status writes also enqueue it; planning then finds nothing to do.
 pub(super) fn on_run<S: Scope>(event: Event<'_, Obj<UpdateRun, S>>) -> Option<ObjectKey> {
-    let relevant = |run: &Obj<UpdateRun, S>| (run.generation(), meta::is_deleting(run));
+    let relevant = |run: &Obj<UpdateRun, S>| (run.generation(), run.is_deleting());
     let is_relevant =
         event.changed(relevant) || event.changed(|run| &run.metadata.finalizers) || event.changed(|run| &run.status);
     is_relevant.then(|| event.key())
@@ -106,12 +105,12 @@ impl<S: Scope> RunTriggers<S> {
         let mut affected = self.of_placements(event.versions().filter_map(placement_of));
         affected.remove(&event.key());
         // Usually there are no others; comparing statuses is expensive.
-        let is_relevant = || event.changed(meta::is_deleting) || event.changed(|run| &run.status);
+        let is_relevant = || event.changed(Obj::is_deleting) || event.changed(|run| &run.status);
         if !affected.is_empty() && is_relevant() { affected } else { BTreeSet::new() }
     }
 
     pub(super) fn by_placement(&self, event: Event<'_, Obj<Placement, S>>) -> BTreeSet<ObjectKey> {
-        let relevant = |placement: &Obj<Placement, S>| (placement.generation(), meta::is_deleting(placement));
+        let relevant = |placement: &Obj<Placement, S>| (placement.generation(), placement.is_deleting());
         if !event.changed(relevant) {
             return BTreeSet::new();
         }
@@ -137,10 +136,10 @@ impl<S: Scope> RunTriggers<S> {
     }
 
     pub(super) fn by_binding(&self, event: Event<'_, Obj<Binding, S>>) -> BTreeSet<ObjectKey> {
-        let marks = |binding: &Obj<Binding, S>| (binding.generation(), meta::is_deleting(binding), parent_of(binding));
+        let marks = |binding: &Obj<Binding, S>| (binding.generation(), binding.is_deleting(), parent_of(binding));
         let is_relevant = event.changed(|binding| &binding.spec)
             || event.changed(marks)
-            || event.changed(|binding| meta::annotation(binding, annotations::MOVED_BY_RUN))
+            || event.changed(|binding| binding.annotation(annotations::MOVED_BY_RUN))
             || event.changed(|binding| binding.status.as_ref().map(|status| &status.conditions));
         if !is_relevant {
             return BTreeSet::new();
@@ -157,7 +156,7 @@ impl<S: Scope> RunTriggers<S> {
 
     /// The runs in the request's label, in its spec and in its name.
     pub(super) fn by_approval(&self, event: Event<'_, Obj<Approval, S>>) -> BTreeSet<ObjectKey> {
-        let is_relevant = event.changed(meta::is_deleting)
+        let is_relevant = event.changed(Obj::is_deleting)
             || event.changed(|request| &request.metadata.labels)
             || event.changed(|request| request.status.as_ref().map(|status| &status.conditions))
             || event.changed(|request| &request.spec);
@@ -166,7 +165,7 @@ impl<S: Scope> RunTriggers<S> {
         }
         let runs = |request: &Obj<Approval, S>| -> Vec<ObjectKey> {
             let label = request.metadata.labels.as_ref().and_then(|all| all.get(labels::TARGET_UPDATE_RUN)).cloned();
-            let from_name = ApprovalRequestName::parse(meta::name(request)).map(|name| name.run.to_string());
+            let from_name = ApprovalRequestName::parse(request.name()).map(|name| name.run.to_string());
             let names = [label, from_name, Some(request.spec.parent_stage_rollout.clone())];
             let namespace = request.metadata.namespace.as_deref();
             names.into_iter().flatten().map(|name| ObjectKey::new(namespace, &name)).collect()
@@ -186,8 +185,8 @@ impl<S: Scope> RunTriggers<S> {
 }
 
 fn is_snapshot_changed<F: Family, S: Scope>(event: Event<'_, Obj<F, S>>) -> bool {
-    let relevant = |snapshot: &Obj<F, S>| (snapshot.generation(), meta::is_deleting(snapshot), parent_of(snapshot));
+    let relevant = |snapshot: &Obj<F, S>| (snapshot.generation(), snapshot.is_deleting(), parent_of(snapshot));
     event.changed(relevant)
         || event.changed(|snapshot| &snapshot.metadata.labels)
-        || event.changed(|snapshot| meta::annotation(snapshot, annotations::NUMBER_OF_CLUSTERS))
+        || event.changed(|snapshot| snapshot.annotation(annotations::NUMBER_OF_CLUSTERS))
 }

@@ -16,7 +16,6 @@ use fleet_runtime::{Cache, ObjectKey};
 
 use crate::caches::{Caches, PlacementCaches, by, works_at};
 use crate::keys::{object_key, parent_of};
-use crate::meta;
 use crate::snapshot_content::{GroupId, group_in};
 
 /// Reads bindings and their related objects from the caches.
@@ -84,11 +83,11 @@ impl<S: Scope> Observer<S> {
 
     fn member(&self, name: &str) -> Option<Arc<MemberCluster>> {
         let key = ObjectKey::cluster(name);
-        self.members.get(&key).filter(|member| !self.members.is_unreadable(&key) && !meta::is_deleting(&**member))
+        self.members.get(&key).filter(|member| !self.members.is_unreadable(&key) && !member.is_deleting())
     }
 
     fn is_leaving(&self, name: &str) -> bool {
-        self.members.get(&ObjectKey::cluster(name)).is_some_and(|member| meta::is_deleting(&*member))
+        self.members.get(&ObjectKey::cluster(name)).is_some_and(|member| member.is_deleting())
     }
 }
 
@@ -126,7 +125,7 @@ impl<S: Scope> Observation<S> {
     /// Resources come from `content` if it was read. Labels and annotations come from the cache, because they change.
     fn snapshot_facts<'a>(&'a self, content: Option<&'a [Obj<Snapshot, S>]>) -> Vec<ResourceSnapshotFacts<'a>> {
         let whole = |facts: &ResourceSnapshotFacts<'_>| {
-            content?.iter().find(|one| meta::name(*one) == facts.name).map(|one| one.spec.selected_resources.as_slice())
+            content?.iter().find(|one| one.name() == facts.name).map(|one| one.spec.selected_resources.as_slice())
         };
         self.snapshots
             .iter()
@@ -141,6 +140,6 @@ impl<S: Scope> Observation<S> {
     }
 
     pub(super) fn work(&self, name: &str) -> Option<&Work> {
-        self.works.iter().map(Arc::as_ref).find(|work| meta::name(*work) == name)
+        self.works.iter().map(Arc::as_ref).find(|work| work.name() == name)
     }
 }

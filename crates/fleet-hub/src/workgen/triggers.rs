@@ -12,7 +12,6 @@ use fleet_runtime::{Cache, Event, ObjectKey};
 
 use crate::caches::{PlacementCaches, by, group_value, pin};
 use crate::keys::{binding_of_work, key_of, parent_of, placement_of_work};
-use crate::meta;
 
 /// Other controllers write only RolloutStarted into its status.
 pub(super) fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> Option<ObjectKey> {
@@ -20,7 +19,7 @@ pub(super) fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> Option<
         let metadata = &binding.metadata;
         let started = decode::<BindingRolloutStarted>(conditions(binding), binding.generation()).status();
         let marks = (&metadata.labels, &metadata.annotations, &metadata.finalizers);
-        (binding.generation(), meta::is_deleting(binding), started, marks)
+        (binding.generation(), binding.is_deleting(), started, marks)
     });
     is_relevant.then(|| event.key())
 }
@@ -48,7 +47,7 @@ impl<S: Scope> BindingTriggers<S> {
                 && old.generation() == new.generation()
                 && old.metadata.labels == new.metadata.labels
                 && old.metadata.annotations == new.metadata.annotations
-                && meta::is_deleting(old) == meta::is_deleting(new)
+                && old.is_deleting() == new.is_deleting()
         };
         match (event.old, event.new) {
             (Some(old), Some(new)) if same(old, new) => BTreeSet::new(),
@@ -111,7 +110,7 @@ impl<S: Scope> BindingTriggers<S> {
             return Vec::new();
         }
         let cluster = event.key();
-        if event.changed(meta::is_deleting) {
+        if event.changed(Obj::is_deleting) {
             return self.caches.bindings.keys_by(by::CLUSTER, cluster.name());
         }
         if !event.changed(|member| &member.metadata.labels) {

@@ -117,9 +117,8 @@ impl Applier {
         let host = match of {
             Of::Staying(applied_work) => Some(applied_work.clone()),
             Of::Going(applied_work) => {
-                let stays = |other: &AppliedWork| {
-                    other.metadata.name != applied_work.metadata.name && other.metadata.deletion_timestamp.is_none()
-                };
+                let stays =
+                    |other: &AppliedWork| other.metadata.name != applied_work.metadata.name && !other.is_deleting();
                 self.applied_works.list().iter().find(|other| stays(other)).map(|other| AppliedWork::clone(other))
             }
         };

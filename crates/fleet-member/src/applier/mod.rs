@@ -25,8 +25,8 @@ use fleet_api::conditions::decode;
 use fleet_api::conditions::work::{WorkAvailable, WorkDiffReported};
 use fleet_api::kinds::{AppliedWork, Work};
 use fleet_api::types::WorkStatus;
+use fleet_api::well_known::finalizers;
 use fleet_core::apply::definitions::SERVED_WITHIN;
-use fleet_core::apply::finalize::has_finalizer;
 use fleet_core::apply::metrics;
 use fleet_core::apply::priority::{HIGHEST, of_change};
 use fleet_core::apply::requeue::is_worth_a_retry;
@@ -153,11 +153,11 @@ fn is_instruction(event: Event<'_, Work>) -> bool {
 /// chance to repair it.
 fn is_overwritten(event: Event<'_, Work>, memory: &Mutex<Memory>) -> bool {
     let (Some(old), Some(new)) = (event.old, event.new) else { return false };
-    if new.metadata.deletion_timestamp.is_some() {
+    if new.is_deleting() {
         return false;
     }
     let key = event.key();
-    let lost_finalizer = has_finalizer(old) && !has_finalizer(new);
+    let lost_finalizer = old.has_finalizer(finalizers::WORK) && !new.has_finalizer(finalizers::WORK);
     let overwritten =
         lost_finalizer || (old.status != new.status && memory.lock().is_foreign(&key, new.status.as_ref()));
     if overwritten {
@@ -168,8 +168,8 @@ fn is_overwritten(event: Event<'_, Work>, memory: &Mutex<Memory>) -> bool {
 
 /// Whether an AppliedWork is being deleted or gone. Its Work must then be finalized, or applied again.
 fn is_deleting(event: Event<'_, AppliedWork>) -> bool {
-    event.new.is_none_or(|applied_work| applied_work.metadata.deletion_timestamp.is_some())
-        && event.changed(|applied_work| applied_work.metadata.deletion_timestamp.is_some())
+    event.new.is_none_or(|applied_work| applied_work.is_deleting())
+        && event.changed(|applied_work| applied_work.is_deleting())
 }
 
 struct Applier {
@@ -224,7 +224,7 @@ impl Controller for Applier {
     async fn fetch(&self, key: &ObjectKey, context: &ReconcileContext<'_>) -> Result<Option<Reconciled>, Error> {
         let Some(work) = self.works.get(key) else { return Ok(None) };
         self.memory.lock().begin(key);
-        if work.metadata.deletion_timestamp.is_some() {
+        if work.is_deleting() {
             return self.finalize(key, context).await.map(|progress| Some(Reconciled::Finalizing(progress)));
         }
         let run = self.run(work, context).await?;
@@ -269,7 +269,7 @@ impl Applier {
         };
         self.memory.lock().since.get_or_insert(now);
         let backoff_until = self.memory.lock().backoff_until(key, work.generation(), now);
-        if let Some(until) = backoff_until.filter(|_| work.metadata.deletion_timestamp.is_none()) {
+        if let Some(until) = backoff_until.filter(|_| !work.is_deleting()) {
             let note = Some("backing off: another writer keeps changing its objects".to_owned());
             return Actions { note, ..Actions::none() }.with_wake(Wake::At(until));
         }

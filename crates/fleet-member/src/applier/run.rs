@@ -13,7 +13,7 @@ use fleet_core::apply::apply_order::{batches, one_batch};
 use fleet_core::apply::availability;
 use fleet_core::apply::decode::{Manifest, decode};
 use fleet_core::apply::definitions::awaits_own_kinds;
-use fleet_core::apply::finalize::{has_finalizer, with_accepted_status};
+use fleet_core::apply::finalize::with_accepted_status;
 use fleet_core::apply::ownership::Owner;
 use fleet_core::apply::process::{ApiFailure, ManifestOutcome, Process, Processed, Step, Task};
 use fleet_core::apply::records::write_ahead;
@@ -58,7 +58,7 @@ impl Applier {
     pub(super) async fn run(&self, work: Arc<Work>, context: &ReconcileContext<'_>) -> Result<Option<Run>, Error> {
         let work = add_finalizer(work, context).await?;
         let applied_work = self.applied_work_of(&work, context).await?;
-        let owner = Owner::of(&applied_work).filter(|_| applied_work.metadata.deletion_timestamp.is_none());
+        let owner = Owner::of(&applied_work).filter(|_| !applied_work.is_deleting());
         let Some(owner) = owner else { return Ok(None) };
         let basis = Basis::of(&work, &owner.uid);
         let mut manifests = decode(work.spec.manifests(), &ServedKinds(&self.discovery));
@@ -266,7 +266,7 @@ fn refused(manifest: &Manifest<'_>) -> Option<ManifestResult> {
 
 /// Adds our finalizer, so that the Work stays until its objects are gone.
 async fn add_finalizer(work: Arc<Work>, context: &ReconcileContext<'_>) -> Result<Arc<Work>, Error> {
-    if has_finalizer(&work) {
+    if work.has_finalizer(finalizers::WORK) {
         return Ok(work);
     }
     let before = with_writable_status(without_spec(&work), context).await?;
