@@ -209,7 +209,7 @@ impl ScenarioBuilder {
     }
 
     /// A run that is stopped while it updates clusters is resumed shortly after: where it stops is nondeterministic,
-    /// where it ends is not.
+    /// where it ends is not (except for the condition of a stage whose clusters never finish).
     fn change_state(&mut self, index: usize) {
         let state = if self.runs[index].state == "Run" { "Stop" } else { "Run" };
         self.runs[index].state = state;

@@ -50,6 +50,7 @@ pub(super) fn normalize(object: &mut Value, tolerance: &Tolerance) {
     generations::normalize(object, tolerance);
     stale_fields::remove_outdated_conditions_of_bindings(object);
     stale_fields::remove_previous_binding_state(object, &tolerance.left_members);
+    stale_fields::remove_stop_of_resumed_stages(object, &tolerance.interrupted_runs);
     stale_fields::remove_forged_conditions(object);
     stale_fields::remove_usable_properties_condition(object);
     identity::mask(object);

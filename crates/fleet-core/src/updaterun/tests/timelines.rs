@@ -148,6 +148,30 @@ both_scopes! {
         assert_eq!(format!("{:?}", plan.report.events), "[Resumed]");
     }
 
+    fn a_stage_that_is_resumed_while_it_stops_shows_that_until_another_cluster_starts(mut fixture) {
+        fixture.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 1}]}"));
+        fixture.join("a, b");
+        drop(fixture.start(Run));
+        fixture.set_state(RUN, Stop);
+        fixture.step(RUN);
+        fixture.set_state(RUN, Run);
+        fixture.step(RUN);
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@0s
+            all 0s.. Progressing=Unknown/StageUpdatingStopping@0s
+              a Started=True/ClusterUpdatingStarted@0s
+              b
+            deleteStage"#]].assert_eq(&status_text(fixture.status(RUN)));
+        fixture.serve_all();
+        fixture.step(RUN);
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@0s
+            all 0s.. Progressing=True/StageUpdatingStarted@0s
+              a Started=True/ClusterUpdatingStarted@0s Succeeded=True/ClusterUpdatingSucceeded@0s
+              b Started=True/ClusterUpdatingStarted@0s
+            deleteStage"#]].assert_eq(&status_text(fixture.status(RUN)));
+    }
+
     fn an_override_without_a_snapshot_is_named(mut fixture) {
         fixture.join("member1 env=staging");
         fixture.overrides.error = Some(Unmatched::NotSnapshotted { name: "shop/of-staging".to_owned() });

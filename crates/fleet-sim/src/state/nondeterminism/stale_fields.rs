@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::conditions::ConditionState as _;
+use fleet_api::conditions::ConditionState;
 use fleet_api::conditions::member::MemberPropertiesUsable;
+use fleet_api::conditions::update_run::StageProgressing;
 use fleet_api::well_known::annotations;
 use serde_json::Value;
 
@@ -35,6 +36,49 @@ pub(super) fn remove_previous_binding_state(object: &mut Value, left: &BTreeSet<
     if has_left && object["spec"]["state"] != "Unscheduled" {
         remove_annotation(object, annotations::PREVIOUS_BINDING_STATE);
     }
+}
+
+/// A stage whose run is resumed while it stops keeps `Stopping` until another cluster starts or the stage ends. If a
+/// cluster never finishes, the stage shows for good whether the hub saw the stop while that cluster was updating. Then
+/// `Stopping` counts as `Started`: in a run that was interrupted and is in state Run, in a stage with such a cluster.
+pub(super) fn remove_stop_of_resumed_stages(object: &mut Value, interrupted_runs: &BTreeSet<String>) {
+    let is_run = object["kind"].as_str().is_some_and(|kind| kind.ends_with("StagedUpdateRun"));
+    let is_resumed = object["spec"]["state"] == "Run";
+    let is_interrupted = object["metadata"]["name"].as_str().is_some_and(|name| interrupted_runs.contains(name));
+    if !is_run || !is_resumed || !is_interrupted {
+        return;
+    }
+    for stage in object.pointer_mut("/status/stagesStatus").and_then(Value::as_array_mut).into_iter().flatten() {
+        if !stage["clusters"].as_array().into_iter().flatten().any(is_updating) {
+            continue;
+        }
+        for condition in stage["conditions"].as_array_mut().into_iter().flatten() {
+            let (stopping, started) = (texts(&StageProgressing::Stopping), texts(&StageProgressing::Started));
+            if stopping.iter().all(|(field, text)| condition[*field] == *text) {
+                for (field, text) in started {
+                    condition[field] = text.into();
+                }
+            }
+        }
+    }
+}
+
+/// Whether a cluster of a run has started and has neither succeeded nor failed.
+fn is_updating(cluster: &Value) -> bool {
+    let conditions = || cluster["conditions"].as_array().into_iter().flatten();
+    conditions().any(|one| one["type"] == "Started" && one["status"] == "True")
+        && !conditions().any(|one| one["type"] == "Succeeded")
+}
+
+/// The fields of a condition that depend on its state.
+fn texts(state: &impl ConditionState<Scope = ()>) -> [(&'static str, String); 4] {
+    let finding = state.finding(0);
+    [
+        ("type", finding.type_word().to_owned()),
+        ("status", finding.status().to_string()),
+        ("reason", finding.reason_word().to_owned()),
+        ("message", state.message()),
+    ]
 }
 
 /// Type and reason of the conditions that intruders write into statuses. They also use types that agents write.
@@ -165,6 +209,38 @@ mod tests {
         assert!(is_ignored("Bound", 1, 1), "selected again, and no rollout has reached it");
         assert!(!is_ignored("Bound", 2, 1), "a rollout has reached it");
         assert!(!is_ignored("Scheduled", 2, 2), "the condition is current");
+    }
+
+    #[test]
+    fn audit_20_a_resumed_stage_may_show_the_stop_while_a_cluster_is_updating_and_nothing_else_is_ignored() {
+        let progressing = |state: &StageProgressing| {
+            let texts = texts(state).map(|(field, text)| (field.to_owned(), Value::from(text)));
+            Value::Object(texts.into_iter().collect())
+        };
+        let interrupted = Tolerance { interrupted_runs: ["run1".to_owned()].into(), ..Tolerance::default() };
+        let compared = |name: &str, state: &str, stage: &Value, cluster: &[&str]| {
+            let conditions: Vec<Value> = cluster.iter().map(|type_| json!({"type": type_, "status": "True"})).collect();
+            let stages =
+                json!([{"clusters": [{"clusterName": "m1", "conditions": conditions}], "conditions": [stage]}]);
+            let run = json!({"kind": "ClusterStagedUpdateRun", "metadata": {"name": name}, "spec": {"state": state},
+                "status": {"stagesStatus": stages}});
+            compared_with(run, &interrupted)
+        };
+        let (started, stopping) = (progressing(&StageProgressing::Started), progressing(&StageProgressing::Stopping));
+        let is_ignored = |name: &str, state: &str, other: &Value, cluster: &[&str]| {
+            compared(name, state, &started, cluster) == compared(name, state, other, cluster)
+        };
+        assert!(is_ignored("run1", "Run", &stopping, &["Started"]));
+        assert!(!is_ignored("run2", "Run", &stopping, &["Started"]), "the run was not interrupted");
+        assert!(!is_ignored("run1", "Stop", &stopping, &["Started"]), "the run is not resumed");
+        assert!(!is_ignored("run1", "Run", &stopping, &[]), "no cluster has started");
+        assert!(!is_ignored("run1", "Run", &stopping, &["Started", "Succeeded"]), "no cluster is updating");
+        for other in [StageProgressing::Stopped, StageProgressing::WaitingAfterStage, StageProgressing::Failed] {
+            assert!(!is_ignored("run1", "Run", &progressing(&other), &["Started"]), "{other}");
+        }
+        let mut wrong = stopping.clone();
+        wrong["status"] = "False".into();
+        assert!(!is_ignored("run1", "Run", &wrong, &["Started"]), "an invalid condition");
     }
 
     #[test]
