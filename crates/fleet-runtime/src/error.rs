@@ -51,8 +51,10 @@ impl Error {
         matches!(self, Self::Outdated { .. }) || self.status().is_some_and(|status| status.code == 409)
     }
 
+    /// The object does not exist. An unknown kind also answers 404, but that answer does not name an object.
     pub fn is_not_found(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 404)
+        let status = self.status().filter(|status| status.code == 404);
+        status.and_then(|status| status.details.as_ref()).is_some_and(|details| !details.name.is_empty())
     }
 
     /// The server rejected the request, and would reject the same request again.
@@ -129,7 +131,11 @@ mod tests {
     use super::*;
 
     fn answered(code: u16, reason: &str) -> Error {
-        let status = kube::core::Status::failure("no", reason).with_code(code);
+        let details = serde_json::from_value(serde_json::json!({"name": "a"})).unwrap();
+        answered_with(kube::core::Status::failure("no", reason).with_code(code).with_details(details))
+    }
+
+    fn answered_with(status: kube::core::Status) -> Error {
         let (kind, key) = (KindId::new("", "v1", "ConfigMap", "configmaps"), ObjectKey::namespaced("ns", "a"));
         Error::Request { verb: "patch", kind, key, source: Box::new(kube::Error::Api(Box::new(status))) }
     }
@@ -140,6 +146,8 @@ mod tests {
         assert_eq!(facts(&answered(409, "Conflict")), ("conflict", true, false, false));
         assert_eq!(facts(&answered(409, "AlreadyExists")), ("conflict", true, false, false));
         assert_eq!(facts(&answered(404, "NotFound")), ("not_found", false, true, false));
+        let unknown_kind = answered_with(kube::core::Status::failure("no", "NotFound").with_code(404));
+        assert_eq!(facts(&unknown_kind), ("not_found", false, false, false));
         assert_eq!(facts(&answered(422, "Invalid")), ("refused", false, false, true));
         assert_eq!(facts(&answered(429, "TooManyRequests")), ("throttled", false, false, false));
         assert_eq!(facts(&answered(503, "ServiceUnavailable")), ("server", false, false, false));

@@ -106,8 +106,7 @@ impl Reader {
         let answer = self.request(kind, key, "get", path, JSON).await;
         match answer.and_then(|text| decoded(kind, key, &text)) {
             Ok(object) => object.readable().map(Some).map_err(|source| unreadable(kind, key.clone(), source)),
-            // An unknown kind also answers 404, but that answer does not name the object.
-            Err(error) if error.is_not_found() && names_an_object(&error) => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -271,9 +270,4 @@ fn undecodable(verb: &'static str, kind: &KindId, key: &ObjectKey, source: serde
 
 fn unreadable(kind: &KindId, key: ObjectKey, source: serde_json::Error) -> Error {
     Error::Unreadable { kind: kind.clone(), key, source }
-}
-
-fn names_an_object(error: &Error) -> bool {
-    let details = error.status().and_then(|status| status.details.as_ref());
-    details.is_some_and(|details| !details.name.is_empty())
 }

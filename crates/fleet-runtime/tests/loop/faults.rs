@@ -220,6 +220,24 @@ async fn failures_are_retried_with_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn audit_20_a_deletion_is_repeated_if_its_kind_was_not_served() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 2).await;
+    let faulty = server.faulty_client();
+    let (runtime, _) = child_runtime(faulty.client(), server.options());
+    let running = start(runtime);
+    running.settled().await;
+    // This response does not name an object.
+    faulty.inject("DELETE", CHILDREN, 1, Fault::Status(404));
+    server.put_parent("a", 1).await;
+    running.settled().await;
+    assert_eq!(running.metrics.reconciles("children", ReconcileResult::Failed), 1);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(server.child_names().await, ["a-000"]);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_an_expired_watch_everything_is_listed_and_only_changes_are_reconciled() {
     let server = TestServer::new().await;
     for parent in ["a", "b", "c", "d"] {
