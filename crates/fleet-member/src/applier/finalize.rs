@@ -209,12 +209,12 @@ impl Applier {
     ) -> Result<Vec<(WorkResourceIdentifier, Place, T)>, Error> {
         let becomes = &becomes;
         let looks = going.iter().map(|identifier| async move {
-            let place = Place::found_by(identifier, &self.discovery)?;
-            let live = context.reader().on(self.member).get(&place.kind, &place.key).await.transpose()?;
-            live.map(|live| Some((identifier.clone(), place, becomes(&live)?))).transpose()
+            let Some(place) = Place::found_by(identifier, &self.discovery)? else { return Ok(None) };
+            let live = context.reader().on(self.member).get(&place.kind, &place.key).await?;
+            Ok(live.and_then(|live| Some((identifier.clone(), place, becomes(&live)?))))
         });
-        let found: Vec<_> = iter(looks.collect::<Vec<_>>()).buffered(OBJECTS_AT_ONCE).collect().await;
-        found.into_iter().flatten().collect()
+        let found: Vec<Result<_, Error>> = iter(looks.collect::<Vec<_>>()).buffered(OBJECTS_AT_ONCE).collect().await;
+        found.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// Writes to the member, several at once. An object that is already gone is no error.
@@ -349,7 +349,7 @@ impl Applier {
 
     /// Whether a synced watch of the kind does not have this object.
     fn is_known_to_be_deleted(&self, identifier: &WorkResourceIdentifier) -> bool {
-        Place::found_by(identifier, &self.discovery).is_some_and(|place| {
+        Place::found_by(identifier, &self.discovery).ok().flatten().is_some_and(|place| {
             self.objects.is_complete(&place.kind) && self.objects.get(&place.kind, &place.key).is_none()
         })
     }

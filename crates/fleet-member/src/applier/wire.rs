@@ -27,11 +27,20 @@ impl Place {
         })
     }
 
-    /// The same for a record that was made when the kind was not served.
-    pub(super) fn found_by(identifier: &WorkResourceIdentifier, discovery: &Discovery) -> Option<Self> {
+    /// The same for a record that may have been made when the kind was not served. `None` if it is not served now; an
+    /// error if that is unknown, because then the object may exist.
+    pub(super) fn found_by(identifier: &WorkResourceIdentifier, discovery: &Discovery) -> Result<Option<Self>, Error> {
         let WorkResourceIdentifier { group, version, kind, namespace, name, .. } = identifier;
-        let found = discovery.find(group, version, kind)?;
-        (!name.is_empty()).then(|| Self { kind: found.id, key: ObjectKey::new(Some(namespace), name) })
+        if let Some(found) = discovery.find(group, version, kind) {
+            let place = || Self { kind: found.id, key: ObjectKey::new(Some(namespace), name) };
+            return Ok((!name.is_empty()).then(place));
+        }
+        if !discovery.is_undiscoverable(group, version) {
+            return Ok(None);
+        }
+        let unknown =
+            || Error::Other(format!("{kind} {name} may exist: {group}/{version} does not list its kinds now"));
+        Self::of(identifier).map(Some).ok_or_else(unknown)
     }
 
     pub(super) fn write_of(&self, request: Request) -> Write {

@@ -139,7 +139,7 @@ pub(crate) fn widget(spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "app"}, "spec": spec})
 }
 
-const WIDGETS: &str = "example.com/v1/widgets";
+pub(crate) const WIDGETS: &str = "example.com/v1/widgets";
 
 async fn applier_s11_a_definition_and_its_resource_go_in_one_work_without_a_failure(fixture: Fixture) {
     fixture.work("w", &[namespace("app"), widget_definition(), widget(json!({"n": 1}))], json!({})).await;

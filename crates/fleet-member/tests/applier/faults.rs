@@ -22,6 +22,8 @@ pub(crate) struct FaultInjector {
     /// Whether watches deliver no events after the first list.
     stalled_watches: bool,
     interruptions: Arc<Mutex<Vec<Interruption>>>,
+    /// The server that answers which kinds of named groups are served.
+    other_kinds: Arc<Mutex<Option<LocalService>>>,
 }
 
 /// An action just before a request arrives.
@@ -51,6 +53,11 @@ impl FaultInjector {
         act: impl Future<Output = ()> + Send + 'static,
     ) {
         self.interruptions.lock().unwrap().push(Interruption { method, path_ends, act: Box::pin(act) });
+    }
+
+    /// Lets another server answer which kinds of named groups are served, or this one again.
+    pub(crate) fn list_kinds_of(&self, other: Option<LocalService>) {
+        *self.other_kinds.lock().unwrap() = other;
     }
 
     /// Whether all actions have run.
@@ -117,6 +124,10 @@ impl Service<Request<Body>> for FaultyService {
         }
         if watches {
             return Box::pin(self.inner.call(request));
+        }
+        let other_kinds = self.faults.other_kinds.lock().unwrap().clone().filter(|_| request.uri().path() == "/apis");
+        if let Some(mut other) = other_kinds {
+            return Box::pin(other.call(request));
         }
         if let Some(act) = self.faults.interruption_of(&request) {
             let answer = self.inner.call(request);

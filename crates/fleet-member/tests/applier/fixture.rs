@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
+use apiserver::http::LocalService;
 use apiserver::server::Server;
 use fleet_api::kinds::all_crds;
 use fleet_member::{ApplierOptions, Member, MemberOptions};
@@ -162,6 +163,15 @@ impl Fixture {
             }
             Servers::Real { hub, .. } if cluster == ROOT_CLUSTER => hub.clone(),
             Servers::Real { member, .. } => member.clone(),
+        }
+    }
+
+    /// The member's API server for an administrator; `None` on real servers.
+    pub(crate) fn member_service(&self) -> Option<LocalService> {
+        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
+        match &self.servers {
+            Servers::Ours(server) => Some(server.service(MEMBER, admin)),
+            Servers::Real { .. } => None,
         }
     }
 

@@ -8,8 +8,11 @@ use fleet_member::ApplierOptions;
 use fleet_runtime::{KindId, ReconcileResult};
 use serde_json::json;
 
+use crate::applying::{WIDGETS, widget, widget_definition};
 use crate::faults::FaultInjector;
-use crate::fixture::{APPLIED_WORKS, Agent, Fixture, NAMESPACE, WORKS, config_map, in_short, namespace, pass, until};
+use crate::fixture::{
+    APPLIED_WORKS, Agent, DEFINITIONS, Fixture, NAMESPACE, WORKS, config_map, in_short, namespace, pass, until,
+};
 
 const MAPS: &str = "v1/configmaps";
 
@@ -144,6 +147,39 @@ async fn applier_s65_what_was_applied_before_a_crash_is_not_lost_track_of() {
     let again = fixture.start();
     until("the object is gone", || async { fixture.member().get(MAPS, Some("app"), "second").await.is_none() }).await;
     again.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_20_an_object_whose_kind_is_not_discovered_is_removed_and_not_forgotten() {
+    let (fixture, other) = (Fixture::new().await, Fixture::new().await);
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    fixture.member().create(DEFINITIONS, None, &widget_definition()).await;
+    let is_gone = || async { fixture.member().get(WIDGETS, Some("app"), "a").await.is_none() };
+    let maps = [config_map("first", json!({}))];
+    let all = [&maps[..], &[widget(json!({}))]].concat();
+    // The last record of the widget was made before or after the agent started without its kind.
+    for reports_without_kind in [false, true] {
+        fixture.work("w", &all, json!({})).await;
+        let agent = fixture.start();
+        fixture.shows("w", "Applied=True/AllManifestsApplied").await;
+        agent.settled().await;
+        agent.kill();
+        let faults = FaultInjector::default();
+        faults.list_kinds_of(other.member_service());
+        if !reports_without_kind {
+            fixture.work("w", &maps, json!({})).await;
+        }
+        let agent = fixture.start_in(&faults);
+        if reports_without_kind {
+            fixture.shows("w", "Widget/a: Applied=False/DecodingErred").await;
+            fixture.work("w", &maps, json!({})).await;
+        }
+        pass(Duration::from_mins(3)).await;
+        faults.list_kinds_of(None);
+        until("the object is gone", is_gone).await;
+        fixture.shows("w", "Applied=True/AllManifestsApplied").await;
+        agent.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
