@@ -86,6 +86,8 @@ pub mod annotations {
     pub const NEXT_SNAPSHOT_DETECTED_AT: &str = "kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time";
     /// State of a binding before it became Unscheduled.
     pub const PREVIOUS_BINDING_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
+    /// On a binding: uid of the MemberCluster that the scheduler picked. A member that leaves and joins again has another uid.
+    pub const MEMBER_CLUSTER_UID: &str = "kubernetes-fleet.io/member-cluster-uid";
     /// On an eviction that has started: why it is allowed, so that the same is reported after a crash.
     pub const EVICTION_ALLOWED_BY: &str = "kubernetes-fleet.io/eviction-allowed-by";
     /// On a binding: the staged run that last moved it, as `<index in the run's spec>/<run>`.

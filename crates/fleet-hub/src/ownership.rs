@@ -70,6 +70,7 @@ const MARKS_LATEST: &[&str] = &["metadata.labels[kubernetes-fleet.io/is-latest-s
 const SCHEDULES: &[&str] = &[
     "metadata.finalizers[kubernetes-fleet.io/scheduler-crb-cleanup]",
     "metadata.annotations[kubernetes-fleet.io/previous-binding-state]",
+    "metadata.annotations[kubernetes-fleet.io/member-cluster-uid]",
     "~spec.state",
     "spec.schedulingPolicySnapshotName",
     "spec.clusterDecision",
@@ -278,6 +279,7 @@ mod tests {
             finalizers::WORK,
             finalizers::OVERRIDE,
             annotations::PREVIOUS_BINDING_STATE,
+            annotations::MEMBER_CLUSTER_UID,
             annotations::DELETE_PROPAGATION,
             annotations::EVICTED_BINDING_UID,
             annotations::EVICTION_ALLOWED_BY,

@@ -6,9 +6,9 @@ use fleet_api::bits;
 use fleet_api::kinds::{Binding, Obj, Scope};
 use fleet_api::names::{BindingName, BindingSuffix, ClusterName, PlacementKey};
 use fleet_api::types::{BindingState, ClusterDecision, ResourceBindingSpec};
-use fleet_api::well_known::{finalizers, labels};
+use fleet_api::well_known::{annotations, finalizers, labels};
 
-use super::observed::{BindingFacts, Observed, PolicyFacts};
+use super::observed::{BindingFacts, Observed, PolicyFacts, is_of_membership};
 use super::report::Fault;
 use super::{Fleet, Write};
 
@@ -20,7 +20,7 @@ pub(super) struct Classified<'a> {
     pub unscheduled: Vec<&'a BindingFacts<'a>>,
     /// Their cluster is gone or leaving.
     pub dangling: Vec<&'a BindingFacts<'a>>,
-    /// Created under another policy.
+    /// Created under another policy, or before the cluster left and joined again. Kept if the cluster is picked again.
     pub obsolete: Vec<&'a BindingFacts<'a>>,
     pub scheduled: Vec<&'a BindingFacts<'a>>,
     pub bound: Vec<&'a BindingFacts<'a>>,
@@ -32,12 +32,14 @@ impl<'a> Classified<'a> {
         sorted.sort_unstable_by_key(|binding| binding.name);
         let mut classes = Self::default();
         for binding in sorted {
-            let has_cluster = fleet.find(binding.cluster).is_some_and(|index| !fleet.clusters[index].leaving);
+            let cluster = fleet.find(binding.cluster).map(|index| fleet.clusters[index]);
+            let cluster = cluster.filter(|cluster| !cluster.leaving);
+            let is_former = cluster.is_some_and(|cluster| !is_of_membership(binding.cluster_uid, cluster.uid));
             let class = match binding.state {
                 _ if binding.deleting => &mut classes.deleting,
                 BindingState::Unscheduled => &mut classes.unscheduled,
-                _ if !has_cluster => &mut classes.dangling,
-                _ if binding.policy_snapshot != policy.name => &mut classes.obsolete,
+                _ if cluster.is_none() => &mut classes.dangling,
+                _ if is_former || binding.policy_snapshot != policy.name => &mut classes.obsolete,
                 BindingState::Scheduled => &mut classes.scheduled,
                 BindingState::Bound => &mut classes.bound,
                 // A state of another release: neither counted nor changed.
@@ -67,6 +69,7 @@ pub(super) fn unschedule(binding: &BindingFacts<'_>) -> Write {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBinding {
     pub name: BindingName,
+    pub cluster_uid: Option<String>,
     pub spec: ResourceBindingSpec,
 }
 
@@ -77,6 +80,8 @@ impl NewBinding {
         object.metadata.namespace = placement.namespace.as_ref().map(ToString::to_string);
         let parent = (labels::PARENT_PLACEMENT.to_owned(), placement.name.to_string());
         object.metadata.labels = Some(BTreeMap::from([parent]));
+        let uid = self.cluster_uid.iter().map(|uid| (annotations::MEMBER_CLUSTER_UID.to_owned(), uid.clone()));
+        object.metadata.annotations = Some(uid.collect()).filter(|marks: &BTreeMap<_, _>| !marks.is_empty());
         // The work generator's finalizer is set at creation, which saves a write per cluster and protects the Works
         // from the start.
         object.metadata.finalizers = Some([finalizers::SCHEDULER_BINDING, finalizers::WORK].map(str::to_owned).into());
@@ -88,6 +93,7 @@ impl NewBinding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Association {
     pub binding: String,
+    pub cluster_uid: Option<String>,
     pub state: BindingState,
     pub policy_snapshot: String,
     pub decision: ClusterDecision,
@@ -137,6 +143,8 @@ pub(super) struct Bookkeeper<'a> {
     policy_snapshot: &'a str,
     obsolete: BTreeMap<&'a str, Vec<&'a BindingFacts<'a>>>,
     unscheduled: BTreeMap<&'a str, Vec<&'a BindingFacts<'a>>>,
+    /// Of clusters.
+    uids: BTreeMap<&'a str, &'a str>,
     taken_names: BTreeSet<&'a str>,
     new_names: BTreeSet<BindingName>,
 }
@@ -148,6 +156,7 @@ impl<'a> Bookkeeper<'a> {
             policy_snapshot: policy.name,
             obsolete: by_cluster(&bindings.obsolete),
             unscheduled: by_cluster(&bindings.unscheduled),
+            uids: observed.clusters.iter().filter_map(|one| Some((one.name.as_str(), one.uid?))).collect(),
             taken_names: observed.bindings.iter().map(|binding| binding.name).collect(),
             new_names: BTreeSet::new(),
         }
@@ -167,12 +176,12 @@ impl<'a> Bookkeeper<'a> {
                 continue;
             }
             for binding in obsolete {
-                kept.push(self.associate(binding, binding.state.clone(), &decision));
+                kept.push(self.associate(binding, cluster, binding.state.clone(), &decision));
             }
             for binding in unscheduled {
                 let fault = || Fault::PreviousState { binding: binding.name.to_owned() };
                 let state = binding.previous_state.clone().ok_or_else(fault)?;
-                revived.push(self.associate(binding, state, &decision));
+                revived.push(self.associate(binding, cluster, state, &decision));
             }
         }
         kept.sort_unstable_by(|one, another| one.binding().cmp(another.binding()));
@@ -187,9 +196,20 @@ impl<'a> Bookkeeper<'a> {
         rest.into_iter().map(unschedule).collect()
     }
 
-    fn associate(&self, binding: &BindingFacts<'_>, state: BindingState, decision: &ClusterDecision) -> Booking {
+    fn uid_of(&self, cluster: &ClusterName) -> Option<String> {
+        self.uids.get(cluster.as_str()).map(|uid| (*uid).to_owned())
+    }
+
+    fn associate(
+        &self,
+        binding: &BindingFacts<'_>,
+        cluster: &ClusterName,
+        state: BindingState,
+        decision: &ClusterDecision,
+    ) -> Booking {
         Booking::Associate(Association {
             binding: binding.name.to_owned(),
+            cluster_uid: self.uid_of(cluster),
             state,
             policy_snapshot: self.policy_snapshot.to_owned(),
             decision: decision.clone(),
@@ -216,7 +236,7 @@ impl<'a> Bookkeeper<'a> {
             cluster_decision: decision,
             apply_strategy: None,
         };
-        Ok(NewBinding { name, spec })
+        Ok(NewBinding { name, cluster_uid: self.uid_of(cluster), spec })
     }
 }
 

@@ -38,6 +38,7 @@ pub use bindings::{Association, NewBinding};
 pub use eligibility::{EligibilityLimits, Ineligible, eligibility};
 pub use observed::{
     AgentFacts, BindingFacts, ClusterFacts, Health, LatestPolicy, Namespaces, Observed, PlacementFacts, PolicyFacts,
+    is_of_membership,
 };
 pub use report::{Fault, Rejection, Report, SchedulingOutcome, Unusable, UnusableWhy, Verdict};
 pub use score::Score;

@@ -110,6 +110,8 @@ impl<'a> PolicyFacts<'a> {
 #[derive(Debug, Clone)]
 pub struct ClusterFacts<'a> {
     pub name: ClusterName,
+    /// `None` if the object cannot be read.
+    pub uid: Option<&'a str>,
     /// Its object is being deleted.
     pub leaving: bool,
     pub labels: &'a BTreeMap<String, String>,
@@ -130,6 +132,7 @@ impl<'a> ClusterFacts<'a> {
         let observed = status.map(|status| &status.observed);
         Self {
             name,
+            uid: cluster.metadata.uid.as_deref(),
             leaving: cluster.is_deleting(),
             labels: cluster.metadata.labels.as_ref().unwrap_or(&NO_LABELS),
             taints: &cluster.spec.taints,
@@ -196,6 +199,8 @@ impl<'a> Namespaces<'a> {
 pub struct BindingFacts<'a> {
     pub name: &'a str,
     pub cluster: &'a str,
+    /// The uid of the cluster for which it was created or picked again. Other releases record none.
+    pub cluster_uid: Option<&'a str>,
     pub state: &'a BindingState,
     pub policy_snapshot: &'a str,
     pub decision: &'a ClusterDecision,
@@ -213,6 +218,7 @@ impl<'a> BindingFacts<'a> {
         Self {
             name: binding.name(),
             cluster: &binding.spec.target_cluster,
+            cluster_uid: binding.annotation(annotations::MEMBER_CLUSTER_UID),
             state: &binding.spec.state,
             policy_snapshot: &binding.spec.scheduling_policy_snapshot_name,
             decision: &binding.spec.cluster_decision,
@@ -222,6 +228,12 @@ impl<'a> BindingFacts<'a> {
             abandoned: rollout::BindingFacts::of(binding).abandoned,
         }
     }
+}
+
+/// Whether a binding belongs to the current membership of its cluster, and not to one before the cluster left and joined
+/// again. Unknown uids count as equal.
+pub fn is_of_membership(of_binding: Option<&str>, of_cluster: Option<&str>) -> bool {
+    of_binding.zip(of_cluster).is_none_or(|(of_binding, of_cluster)| of_binding == of_cluster)
 }
 
 /// Other releases may record `Unscheduled` when they repeat a write, which loses the previous state. Scheduled, the

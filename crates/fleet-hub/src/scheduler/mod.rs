@@ -165,6 +165,7 @@ static NO_PROPERTIES: BTreeMap<String, PropertyValue> = BTreeMap::new();
 fn unreadable(key: &ObjectKey) -> Option<ClusterFacts<'static>> {
     Some(ClusterFacts {
         name: ClusterName::parse(key.name()).ok()?,
+        uid: None,
         leaving: false,
         labels: &NO_LABELS,
         taints: &[],
@@ -209,6 +210,9 @@ impl<S: Scope> Executor<'_, S> {
                 binding.spec.state.clone_from(&association.state);
                 binding.spec.scheduling_policy_snapshot_name.clone_from(&association.policy_snapshot);
                 binding.spec.cluster_decision.clone_from(&association.decision);
+                if let Some(uid) = &association.cluster_uid {
+                    meta::annotate(binding, annotations::MEMBER_CLUSTER_UID, uid.clone());
+                }
             }),
             Planned::Unschedule { binding, previous } => self.changed(binding, |binding| {
                 binding.spec.state = BindingState::Unscheduled;

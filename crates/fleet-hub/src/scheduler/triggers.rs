@@ -100,7 +100,7 @@ impl<S: Scope> FleetTriggers<S> {
         }
         let open = self.policy_snapshots.by(by::OPEN, OPEN);
         concerned.extend(open.iter().filter_map(|snapshot| parent_of(&**snapshot)));
-        if event.new.is_none() {
+        if event.new.is_none() || is_replaced(event) {
             let stranded = self.bindings.by(by::CLUSTER, event.key().name());
             concerned.extend(stranded.iter().filter_map(|binding| parent_of(&**binding)));
             let snapshots = self.policy_snapshots.list();
@@ -140,6 +140,9 @@ fn matters(event: Event<'_, MemberCluster>, now: Timestamp, limits: EligibilityL
         name.is_ok_and(|name| eligibility(&ClusterFacts::of(name, member), now, limits).is_ok())
     };
     let Some(new) = event.new else { return true };
+    if is_replaced(event) {
+        return true;
+    }
     if new.is_deleting() {
         return false;
     }
@@ -148,6 +151,11 @@ fn matters(event: Event<'_, MemberCluster>, now: Timestamp, limits: EligibilityL
         || lost_a_taint(old, new)
         || reports_differ(old, new)
         || (!is_eligible(old) && is_eligible(new))
+}
+
+/// Whether the cluster has left and another one has joined under its name.
+fn is_replaced(event: Event<'_, MemberCluster>) -> bool {
+    matches!((event.old, event.new), (Some(old), Some(new)) if old.metadata.uid != new.metadata.uid)
 }
 
 fn labels_differ(old: &MemberCluster, new: &MemberCluster) -> bool {
@@ -247,6 +255,9 @@ mod tests {
         assert!(!check(Some(json!({"metadata": {"labels": {}}})), same()));
         let leaving = json!({"metadata": {"deletionTimestamp": NOW, "labels": {"region": "east"}}});
         assert!(!check(same(), Some(leaving)), "a leaving member is waited for");
+        let back = |rest: Value| Some(json!({"metadata": {"uid": "2", "deletionTimestamp": rest}, "status": null}));
+        assert!(check(same(), back(Value::Null)), "it has left and come back");
+        assert!(check(same(), back(json!(NOW))), "it has left, come back and is leaving again");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Collects the cached objects that a binding's plan needs. A member counts only if it exists, can be decoded and is
-//! not leaving.
+//! Collects the cached objects that a binding's plan needs. A member counts only if it exists, can be decoded, is not
+//! leaving, and has not left and joined again since the scheduler picked it for the binding.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use fleet_api::names::{ClusterName, MemberNamespace, PlacementKey};
 use fleet_api::types::RolloutStrategyType;
 use fleet_core::overrides::{Scopes, SnapshotFacts, Target};
 use fleet_core::placement::ResourceSnapshotFacts;
+use fleet_core::scheduler::{self, is_of_membership};
 use fleet_core::workgen::{BindingFacts, Observed, ReportBack, RolloutStart, WorkFacts};
 use fleet_runtime::{Cache, ObjectKey};
 
@@ -69,7 +70,7 @@ impl<S: Scope> Observer<S> {
         let pinned = pinned.map(|one| ObjectKey::namespaced(one.namespace.as_str(), one.name.as_str()));
         Some(Observation {
             placement: self.caches.placements.get(&object_key(&placement_key)),
-            member: self.member(&spec.target_cluster),
+            member: self.member(&binding),
             leaving: self.is_leaving(&spec.target_cluster),
             works: self.works.by(by::PLACEMENT_AND_MEMBER, &works_at(&placement_key, namespace.as_str())),
             snapshots: group_in(&self.caches.resource_snapshots, &placement_key, &spec.resource_snapshot_name),
@@ -81,9 +82,15 @@ impl<S: Scope> Observer<S> {
         })
     }
 
-    fn member(&self, name: &str) -> Option<Arc<MemberCluster>> {
-        let key = ObjectKey::cluster(name);
-        self.members.get(&key).filter(|member| !self.members.is_unreadable(&key) && !member.is_deleting())
+    fn member(&self, binding: &Obj<Binding, S>) -> Option<Arc<MemberCluster>> {
+        let key = ObjectKey::cluster(binding.spec.target_cluster.as_str());
+        let picked = scheduler::BindingFacts::of(binding).cluster_uid;
+        let counts = |member: &MemberCluster| {
+            !self.members.is_unreadable(&key)
+                && !member.is_deleting()
+                && is_of_membership(picked, member.metadata.uid.as_deref())
+        };
+        self.members.get(&key).filter(|member| counts(member))
     }
 
     fn is_leaving(&self, name: &str) -> bool {

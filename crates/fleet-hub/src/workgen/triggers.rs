@@ -110,7 +110,7 @@ impl<S: Scope> BindingTriggers<S> {
             return Vec::new();
         }
         let cluster = event.key();
-        if event.changed(Obj::is_deleting) {
+        if event.changed(|member| (member.is_deleting(), &member.metadata.uid)) {
             return self.caches.bindings.keys_by(by::CLUSTER, cluster.name());
         }
         if !event.changed(|member| &member.metadata.labels) {

@@ -77,6 +77,24 @@ async fn last_01_a_member_comes_back_under_the_name_of_one_whose_namespace_hangs
 }
 
 #[tokio::test(start_paused = true)]
+async fn audit_20_a_member_that_comes_back_gets_no_works_of_its_former_membership() {
+    let (world, running) = ghost().await;
+    world.remove_ghost().await;
+    let identity = json!({"kind": "User", "name": "ghost", "apiGroup": "rbac.authorization.k8s.io"});
+    let again = json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
+        "metadata": {"name": "ghost"}, "spec": {"identity": identity}});
+    // The hub notices that the member has gone only after the member is back.
+    world.create(MEMBERS, again).await;
+    tokio::time::sleep(GONE_WITHIN).await;
+    assert_eq!(world.namespace().await.expect("the new member has a namespace")["status"]["phase"], "Active");
+    assert_eq!(world.list(WORKS).await, Vec::<Value>::new(), "they would be deleted with the old binding");
+    world.heartbeat("ghost").await;
+    running.settled().await;
+    assert_eq!(world.list(WORKS).await.len(), 1, "it has joined and is picked again");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn last_05_restoring_the_name_label_leaves_the_order_of_finalizers_alone() {
     let (world, running) = ghost().await;
     let path = format!("{MEMBERS}/ghost");

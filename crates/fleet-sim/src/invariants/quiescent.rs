@@ -55,6 +55,14 @@ fn violations_in(state: &ClusterState, [placement_kind, binding, policy, snapsho
     for object in state.of_kind(binding) {
         *targets.entry((parent(object), text(&object["spec"]["targetCluster"]))).or_default() += 1;
     }
+    for object in state.of_kind(binding).iter().filter(|one| one["spec"]["state"] != "Unscheduled") {
+        let (cluster, picked) = (&object["spec"]["targetCluster"], &object["metadata"]["annotations"]);
+        let member = state.of_kind("MemberCluster").iter().find(|one| one["metadata"]["name"] == *cluster);
+        let uid = member.map(|one| &one["metadata"]["uid"]);
+        if uid.is_some_and(|uid| picked[annotations::MEMBER_CLUSTER_UID] != *uid) {
+            found.push(format!("{} belongs to a former membership of {}", name(object), text(cluster)));
+        }
+    }
     for (((_, placement), cluster), count) in targets.into_iter().filter(|(_, count)| *count > 1) {
         found.push(format!("{placement} has {count} bindings for {cluster}"));
     }
@@ -162,6 +170,22 @@ mod tests {
             bindings.push(bindings[0].clone());
         });
         assert_eq!(doubled, ["web has 2 bindings for east"]);
+    }
+
+    #[test]
+    fn audit_20_bindings_of_former_memberships_are_found() {
+        let with = |picked: &str, state: &str| {
+            after(|kinds| {
+                let member = json!({"metadata": {"name": "east", "uid": "2"}});
+                kinds.insert("MemberCluster".to_owned(), vec![member]);
+                let binding = &mut kinds.get_mut("ClusterResourceBinding").unwrap()[0];
+                binding["metadata"]["annotations"] = json!({annotations::MEMBER_CLUSTER_UID: picked});
+                binding["spec"]["state"] = state.into();
+            })
+        };
+        assert_eq!(with("2", "Bound"), Vec::<String>::new());
+        assert_eq!(with("1", "Bound"), ["web-east-1 belongs to a former membership of east"]);
+        assert_eq!(with("1", "Unscheduled"), Vec::<String>::new(), "it is given up");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A small language for fleets, and a fixture in which plans are carried out.
 //!
 //! One cluster per line: `m1 env=prod cpu=4/3/2 nodes=3 taint=k:v ns=a,b heartbeat=7m joined=False healthy=False:6m leaving
-//! silent`. Words that mean nothing else are labels. Decides nothing that the scheduler decides.
+//! silent uid=1`. Words that mean nothing else are labels. Decides nothing that the scheduler decides.
 
 use std::collections::BTreeMap;
 
@@ -98,6 +98,7 @@ struct Draft {
     healthy: Option<String>,
     leaving: bool,
     silent: bool,
+    uid: Option<String>,
 }
 
 impl Draft {
@@ -125,6 +126,7 @@ impl Draft {
             "healthy" => self.healthy = Some(value.to_owned()),
             "leaving" => self.leaving = true,
             "silent" => self.silent = true,
+            "uid" => self.uid = Some(value.to_owned()),
             _ => drop(self.labels.insert(key.to_owned(), json!(value))),
         }
     }
@@ -153,6 +155,7 @@ impl Draft {
             "kind": "MemberCluster",
             "metadata": {
                 "name": name.as_str(),
+                "uid": self.uid,
                 "labels": self.labels,
                 "deletionTimestamp": self.leaving.then(now),
             },
@@ -340,6 +343,8 @@ impl Fixture {
                 binding.spec.state = association.state.clone();
                 binding.spec.scheduling_policy_snapshot_name = association.policy_snapshot.clone();
                 binding.spec.cluster_decision = association.decision.clone();
+                let uid = association.cluster_uid.clone().map(|uid| (annotations::MEMBER_CLUSTER_UID.to_owned(), uid));
+                binding.metadata.annotations.get_or_insert_default().extend(uid);
             }
             Write::Unschedule { binding, previous } => {
                 let binding = self.named(binding);

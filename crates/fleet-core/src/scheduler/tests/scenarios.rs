@@ -10,6 +10,7 @@ use serde_json::json;
 use super::fixture::{Fixture, now};
 use super::render::render;
 use super::scenarios_pick_fixed::fixed;
+use crate::scheduler::BindingFacts;
 
 fn check(fixture: &mut Fixture, expected: Expect) {
     expected.assert_eq(&fixture.run());
@@ -353,6 +354,42 @@ fn scheduling_39_a_cluster_that_is_gone_loses_its_binding() {
               - c9 ClusterUnschedulable, cluster has left the fleet
               - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
+}
+
+#[test]
+fn audit_20_a_binding_of_a_former_membership_is_given_up_until_its_cluster_is_picked_again() {
+    let mut fixture = Fixture::new("m1 uid=1");
+    fixture.set_policy("");
+    fixture.run();
+    fixture.set_state(&["m1"], &BindingState::Bound);
+    // It has left and come back; its agent has not joined yet.
+    fixture.set_clusters("m1 uid=2 joined=False");
+    check(
+        &mut fixture,
+        expect![[r#"
+        unschedule m1 was Bound
+        status of generation 1
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 0 cluster(s)
+          - m1 ClusterUnschedulable, cluster is not connected to the fleet: member agent not joined yet"#]],
+    );
+    fixture.set_clusters("m1 uid=2");
+    check(
+        &mut fixture,
+        expect![[r#"
+        associate m1 Bound web-0 (0,0)
+        status of generation 1
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
+          + m1 (0,0) … "m1" (affinity score: 0, topology spread score: 0): picked"#]],
+    );
+    assert_eq!(BindingFacts::of(fixture.binding_mut("m1")).cluster_uid, Some("2"));
+    // It has left and joined again since the last plan.
+    fixture.set_clusters("m1 uid=3");
+    check(&mut fixture, expect!["associate m1 Bound web-0 (0,0)"]);
+    assert_eq!(BindingFacts::of(fixture.binding_mut("m1")).cluster_uid, Some("3"));
+    // Other releases record no uid.
+    fixture.binding_mut("m1").metadata.annotations = None;
+    fixture.set_clusters("m1 uid=4");
+    assert!(fixture.plan().is_idle());
 }
 
 #[test]

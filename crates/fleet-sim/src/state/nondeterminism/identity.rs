@@ -1,5 +1,6 @@
 //! Times, uids, resourceVersions and random suffixes of names. They are replaced by a fixed word, so that their
-//! presence is still compared. `invariants::quiescent` checks that owners exist under the uids that objects name.
+//! presence is still compared. `invariants::quiescent` checks that owners, and the members of bindings, exist under the uids
+//! that objects name.
 
 use fleet_api::names::BindingName;
 use fleet_api::well_known::{annotations, labels};
@@ -58,8 +59,10 @@ fn mask_in_annotations(notes: &mut Value) {
     if let Some(seen) = notes.get_mut(annotations::NEXT_SNAPSHOT_DETECTED_AT) {
         *seen = "some time".into();
     }
-    if let Some(uid) = notes.get_mut(annotations::EVICTED_BINDING_UID) {
-        *uid = "some".into();
+    for note in [annotations::EVICTED_BINDING_UID, annotations::MEMBER_CLUSTER_UID] {
+        if let Some(uid) = notes.get_mut(note) {
+            *uid = "some".into();
+        }
     }
     if let Some(Value::String(applied)) = notes.get_mut(annotations::LAST_APPLIED) {
         // The manifest contains the uid of its owner.
@@ -108,6 +111,17 @@ mod tests {
         let seen = |when: &str| json!({annotations::NEXT_SNAPSHOT_DETECTED_AT: when});
         assert_eq!(snapshot(seen("1")), snapshot(seen("2")));
         assert_ne!(snapshot(seen("1")), snapshot(json!({})));
+    }
+
+    #[test]
+    fn audit_20_the_uid_of_a_picked_member_is_ignored_and_its_presence_is_not() {
+        let binding = |notes: Value| {
+            let metadata = json!({"name": "web-east-0a1b2c3d", "annotations": notes});
+            compared(json!({"metadata": metadata, "spec": {"targetCluster": "east"}}))
+        };
+        let of = |uid: &str| json!({annotations::MEMBER_CLUSTER_UID: uid});
+        assert_eq!(binding(of("1")), binding(of("2")));
+        assert_ne!(binding(of("1")), binding(json!({})));
     }
 
     #[test]
