@@ -3,8 +3,8 @@
 //! Waiters are woken in the order in which they began to wait. `tokio::sync::watch` wakes them in random order, and two runs of
 //! one simulation would differ.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
@@ -18,7 +18,21 @@ struct Inner {
     changed: Notify,
 }
 
+/// A flag that is dropped with its last `Flag`.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakFlag(Weak<Inner>);
+
+impl WeakFlag {
+    pub(crate) fn upgrade(&self) -> Option<Flag> {
+        self.0.upgrade().map(Flag)
+    }
+}
+
 impl Flag {
+    pub(crate) fn downgrade(&self) -> WeakFlag {
+        WeakFlag(Arc::downgrade(&self.0))
+    }
+
     pub(crate) fn new(value: bool) -> Self {
         let flag = Self::default();
         flag.set(value);

@@ -1,12 +1,17 @@
 //! Detects that an API server was restored from a backup.
 //!
 //! The revisions of an API server only grow, except when it is restored to an older state. The first watch, list or write that
-//! sees an older revision records the restore, so that all kinds of that server are listed again at once.
+//! sees an older revision records the restore, so that all kinds of that server are listed again at once. Until a kind has been
+//! listed again its cache does not count as synced, and controllers that read it wait: objects from before and after a restore
+//! must not meet in one plan.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use crate::flag::{Flag, WeakFlag};
 
 /// Counts the detected restores of one server. Clones share the counter.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +21,8 @@ pub(crate) struct RestoreCounter(Arc<Inner>);
 struct Inner {
     count: AtomicU64,
     changed: Notify,
+    /// The `synced` flags of the server's caches.
+    synced: Mutex<Vec<WeakFlag>>,
 }
 
 impl RestoreCounter {
@@ -29,11 +36,23 @@ impl RestoreCounter {
         let more = known.saturating_add(1);
         match self.0.count.compare_exchange(known, more, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
+                self.0.synced.lock().retain(|flag| match flag.upgrade() {
+                    Some(flag) => {
+                        flag.set(false);
+                        true
+                    }
+                    None => false,
+                });
                 self.0.changed.notify_waiters();
                 more
             }
             Err(count) => count,
         }
+    }
+
+    /// Clears this flag at every restore.
+    pub(crate) fn clear_on_restore(&self, synced: &Flag) {
+        self.0.synced.lock().push(synced.downgrade());
     }
 
     /// Waits until the count differs from `known`.

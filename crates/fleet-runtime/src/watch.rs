@@ -53,6 +53,7 @@ pub(crate) struct WatchedServer {
 /// Keeps a cache up to date for as long as it is polled.
 pub(crate) async fn reflect(server: WatchedServer, cache: Arc<dyn AnyCache>, seeds: Seeds, metrics: Metrics) {
     let mut backoff = Backoff { failures: 0, seeds };
+    server.restores.clear_on_restore(&cache.synced());
     let mut restores = KnownRestores { known: server.restores.count(), all: server.restores, is_expected: false };
     let reflector = Reflector { client: server.client, cache, metrics };
     let mut ended = WatchEnd::Expired;
@@ -161,7 +162,7 @@ impl Reflector {
             }
             pages.continue_at(page.more.as_deref());
         }
-        self.cache.end_list();
+        self.cache.end_list(restores.known == restores.all.count());
         restores.is_expected = false;
         Ok(from.unwrap_or_default())
     }

@@ -32,7 +32,7 @@ pub(crate) struct Worker<C: Controller> {
     pub(crate) work_queue: Arc<WorkQueue<C::Key>>,
     /// How many keys are reconciled at the same time.
     pub(crate) workers: usize,
-    /// Caches that must be synced before the first reconcile.
+    /// Caches that must be synced before a reconcile.
     pub(crate) gates: Vec<Flag>,
     pub(crate) leading: Flag,
     pub(crate) stopping: Flag,
@@ -65,14 +65,16 @@ impl<C: Controller> Worker<C> {
             // If all workers are busy, the timer is not armed: the next worker that finishes takes the overdue keys.
             let has_free_worker = in_flight.tasks.len() < self.workers;
             let due = self.next_due().filter(|_| has_free_worker);
-            let leading = self.leading.is_set();
+            let (leading, is_synced) = (self.leading.is_set(), self.is_synced());
             tokio::select! {
                 biased;
                 () = self.stopping.becomes(true) => break,
                 () = self.leading.becomes(!leading) => if leading { self.cancel_all(&mut in_flight).await },
                 Some(ended) = in_flight.tasks.join_next_with_id() => self.completed(&mut in_flight, ended),
+                () = wait_for_all(&self.gates), if !is_synced => {}
                 () = self.work_queue.enqueued.notified() => {}
-                () = self.context.clock.sleep_until(due.unwrap_or(Timestamp::MAX)), if leading && due.is_some() => {}
+                () = self.context.clock.sleep_until(due.unwrap_or(Timestamp::MAX)),
+                    if leading && is_synced && due.is_some() => {}
             }
         }
         let drain = async {
@@ -107,7 +109,7 @@ impl<C: Controller> Worker<C> {
 
     /// Starts reconciles and flushes while there are due keys and free workers.
     fn dispatch(&self, in_flight: &mut InFlight<C::Key>) {
-        if !self.leading.is_set() {
+        if !self.leading.is_set() || !self.is_synced() {
             return;
         }
         let now = self.context.clock.now();
@@ -131,6 +133,11 @@ impl<C: Controller> Worker<C> {
                 in_flight.spawn(key.clone(), flush(self.reconciler(), key).instrument(span));
             }
         }
+    }
+
+    /// A cache is not synced while its server is listed again after a restore.
+    fn is_synced(&self) -> bool {
+        self.gates.iter().all(Flag::is_set)
     }
 
     fn reconciler(&self) -> Reconciler<C> {

@@ -192,7 +192,7 @@ impl<K: Cached> Cache<K> {
         self.len() == 0
     }
 
-    /// Whether the first list is complete.
+    /// Whether a list is complete, since the start and since the last restore of the server.
     pub fn is_synced(&self) -> bool {
         self.shared.synced.is_set()
     }
@@ -365,13 +365,16 @@ impl<K: Cached> Cache<K> {
         known.is_after(Revision::of_value(response)) && ObjectKey::of_value(response).as_ref().is_some_and(is_cached)
     }
 
-    pub(crate) fn end_list(&self) {
+    /// With `is_current`, everything in the cache was listed after the last detected restore.
+    pub(crate) fn end_list(&self, is_current: bool) {
         let changes = self.shared.store.write().end_list();
         for change in changes {
             self.publish(change);
         }
         self.shared.changed.notify_waiters();
-        self.shared.synced.set(true);
+        if is_current {
+            self.shared.synced.set(true);
+        }
     }
 
     /// The highest revision that the server has shown of this kind.
@@ -433,7 +436,8 @@ pub(crate) trait AnyCache: Send + Sync {
     fn known(&self, key: &ObjectKey) -> KnownRevision;
     fn latest_revision(&self) -> Revision;
     fn shows_restore(&self, known: KnownRevision, response: &Value) -> bool;
-    fn end_list(&self);
+    fn end_list(&self, is_current: bool);
+    fn synced(&self) -> Flag;
     fn advance_to(&self, revision: Revision);
     fn unsubscribe_all(&self);
 }
@@ -487,8 +491,11 @@ impl<K: Cached> AnyCache for Cache<K> {
     fn shows_restore(&self, known: KnownRevision, response: &Value) -> bool {
         Cache::shows_restore(self, known, response)
     }
-    fn end_list(&self) {
-        Cache::end_list(self);
+    fn end_list(&self, is_current: bool) {
+        Cache::end_list(self, is_current);
+    }
+    fn synced(&self) -> Flag {
+        Cache::synced(self)
     }
     fn advance_to(&self, revision: Revision) {
         Cache::advance_to(self, revision);

@@ -57,6 +57,23 @@ async fn audit_20_a_restore_that_one_kind_detects_lists_all_kinds_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn audit_20_objects_from_before_and_after_a_restore_do_not_meet_in_one_plan() {
+    let (server, backup) = (ahead_of_its_backup().await, TestServer::new().await);
+    let (faulty, running) = running_on(&server).await;
+    // Children are listed again at once and are gone; parents cannot be listed for a while, and they are gone, too.
+    faulty.inject("WATCH", CHILDREN, 3, Fault::Status(504));
+    faulty.inject("WATCH", PARENTS, 1, Fault::StalledWatch(STALLED));
+    faulty.inject("GET", &format!("namespaces/{PARENTS}/configmaps?limit="), 5, Fault::Status(429));
+    faulty.switch_to(&backup);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    running.settled().await;
+    assert_eq!(lists(&faulty, PARENTS), 7, "the first list, five that failed, and one more");
+    assert_eq!(faulty.count("POST", CHILDREN), 2, "no child is created for a parent that is gone");
+    assert!(backup.child_names().await.is_empty());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn audit_20_a_response_with_an_older_revision_detects_a_restore() {
     let (server, backup) = (ahead_of_its_backup().await, TestServer::new().await);
     backup.put_parent("a", 1).await;
