@@ -23,6 +23,7 @@ use crate::agents::{AgentEnvironment, AgentError, hub_agent, hub_identity, immed
 use crate::member::{SimulatedMember, identity};
 use crate::network::{FaultRates, HUB_SERVER, Network};
 use crate::setup::{SetupError, add_nodes, prepare_hub, set_up_any_member};
+use crate::state::ClusterState;
 use crate::workloads::Workloads;
 
 /// The hub agent's name on the network.
@@ -45,6 +46,8 @@ pub enum SimulationError {
     Setup(#[from] SetupError),
     #[error(transparent)]
     Agent(#[from] AgentError),
+    #[error("the restored objects cannot be read: {0}")]
+    Restored(#[from] kube::Error),
 }
 
 /// The instant at which all simulations begin: a whole second, far from any leap.
@@ -111,6 +114,18 @@ pub struct AgentMetrics {
 /// The objects of the hub's API server at one moment.
 #[derive(Debug, Clone)]
 pub struct Backup(Template);
+
+impl Backup {
+    /// The same for a restore that raises the revision of the server beyond those that clients know, and ends their
+    /// watches. Otherwise the revisions of a restored server begin again at the backup.
+    #[must_use]
+    pub fn with_raised_revision(self) -> Self {
+        Self(self.0.with_revisions_raised_by(RAISED_BY))
+    }
+}
+
+/// More than the number of writes in a simulation.
+const RAISED_BY: u64 = 1_000_000;
 
 #[derive(Debug)]
 struct Servers {
@@ -225,7 +240,8 @@ impl Simulation {
         self.network.stop_server(HUB_SERVER, true);
         self.advance(SERVER_STOPS).await;
         let stored = self.hub_backup();
-        self.start_hub_server(&stored).await
+        self.start_hub_server(&stored).await?;
+        Ok(())
     }
 
     /// The current objects of the hub's API server.
@@ -233,23 +249,24 @@ impl Simulation {
         Backup(self.servers.read().hub.template().only(ROOT_CLUSTER))
     }
 
-    /// Restarts the hub's API server with the objects of a backup. Members keep their objects.
-    pub async fn restore_hub_server(&mut self, backup: &Backup) -> Result<(), SimulationError> {
+    /// Restarts the hub's API server with the objects of a backup, and returns them. Members keep their objects.
+    pub async fn restore_hub_server(&mut self, backup: &Backup) -> Result<ClusterState, SimulationError> {
         self.network.stop_server(HUB_SERVER, true);
         self.advance(SERVER_STOPS).await;
         self.start_hub_server(backup).await
     }
 
-    async fn start_hub_server(&mut self, backup: &Backup) -> Result<(), SimulationError> {
+    async fn start_hub_server(&mut self, backup: &Backup) -> Result<ClusterState, SimulationError> {
         let seed = self.server_seeds.number();
         let started = server(self.clock.clone(), seed, &backup.0, &self.checks).await?;
+        let state = ClusterState::read(&kube::Client::new(started.service(ROOT_CLUSTER, admin()), "default")).await?;
         {
             let mut servers = self.servers.write();
             let before = std::mem::replace(&mut servers.hub, started);
             servers.stopped.push(before);
         }
         self.network.stop_server(HUB_SERVER, false);
-        Ok(())
+        Ok(state)
     }
 
     /// Skews the clock of an agent, which may be running.

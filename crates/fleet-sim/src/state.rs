@@ -11,10 +11,10 @@ use std::iter;
 use fleet_api::kinds::{
     AppliedWork, ApprovalRequest, ClusterApprovalRequest, ClusterProfile, ClusterResourceBinding,
     ClusterResourceOverride, ClusterResourceOverrideSnapshot, ClusterResourcePlacement,
-    ClusterResourcePlacementEviction, ClusterResourcePlacementStatus, ClusterResourceSnapshot,
-    ClusterSchedulingPolicySnapshot, ClusterStagedUpdateRun, InternalMemberCluster, MemberCluster, ResourceBinding,
-    ResourceOverride, ResourceOverrideSnapshot, ResourcePlacement, ResourceSnapshot, SchedulingPolicySnapshot,
-    StagedUpdateRun, Work,
+    ClusterResourcePlacementDisruptionBudget, ClusterResourcePlacementEviction, ClusterResourcePlacementStatus,
+    ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot, ClusterStagedUpdateRun, InternalMemberCluster,
+    MemberCluster, ResourceBinding, ResourceOverride, ResourceOverrideSnapshot, ResourcePlacement, ResourceSnapshot,
+    SchedulingPolicySnapshot, StagedUpdateRun, Work,
 };
 use fleet_runtime::KindId;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -87,6 +87,7 @@ fn kinds() -> Vec<KindId> {
         KindId::of::<ClusterResourceOverrideSnapshot>(),
         KindId::of::<ResourceOverrideSnapshot>(),
         KindId::of::<ClusterResourcePlacementEviction>(),
+        KindId::of::<ClusterResourcePlacementDisruptionBudget>(),
         KindId::of::<ClusterStagedUpdateRun>(),
         KindId::of::<StagedUpdateRun>(),
         KindId::of::<ClusterApprovalRequest>(),
@@ -123,6 +124,13 @@ impl ClusterState {
             state.insert(kind.kind.to_string(), items);
         }
         Ok(Self(state))
+    }
+
+    /// All objects of a hub with the plural of their kind.
+    pub fn with_plurals(&self) -> impl Iterator<Item = (String, &Value)> {
+        kinds()
+            .into_iter()
+            .flat_map(|kind| self.of_kind(&kind.kind).iter().map(move |one| (kind.plural.to_string(), one)))
     }
 
     pub fn of_kind(&self, kind: &str) -> &[Value] {

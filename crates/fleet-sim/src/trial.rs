@@ -9,12 +9,14 @@
 //! | `fault_mode` | with or without faults, and how long the fleet gets to settle |
 //! | `profile` | the fault profile of a seed |
 //! | `incidents` | faults of a whole server, link, kind, clock or status |
+//! | `restore` | a restore of the hub's server from a backup |
 //! | `restart` | which writes are needless after a restart of a settled fleet |
 
 mod fault_mode;
 mod incidents;
 mod profile;
 mod restart;
+mod restore;
 mod runner;
 
 use std::sync::Arc;
@@ -36,8 +38,8 @@ use fault_mode::FaultMode;
 use profile::FaultProfile;
 use runner::ScenarioRunner;
 
-/// Heartbeat timeout in trials with stalled watches: the hub receives no heartbeats until it notices that the watch
-/// stalled.
+/// Heartbeat timeout in trials in which the hub receives heartbeats late or loses them: until it notices that a watch
+/// stalled, or after its server was restored from a backup.
 const LONG_HEARTBEAT_TIMEOUT: SignedDuration = SignedDuration::from_mins(30);
 
 /// Figures of the run with faults.

@@ -208,6 +208,16 @@ impl Template {
         self
     }
 
+    /// The same with higher revisions, as `etcdutl snapshot restore --bump-revision --mark-compacted` makes them: watches
+    /// of an earlier server cannot continue.
+    #[must_use]
+    pub fn with_revisions_raised_by(mut self, number: u64) -> Self {
+        for image in self.images.values_mut() {
+            image.revision = image.revision.saturating_add(number);
+        }
+        self
+    }
+
     /// Uses this cluster as the template of clusters that are created later, and removes it from the snapshot.
     #[must_use]
     pub fn with_new_clusters_like(mut self, cluster: &str) -> Self {

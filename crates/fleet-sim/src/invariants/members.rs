@@ -16,7 +16,7 @@ use fleet_api::names::MemberNamespace;
 use serde_json::Value;
 
 use super::Lag;
-use super::shadow_model::{Change, is_deleting, text};
+use super::shadow_model::{Change, RESTORE, is_deleting, text};
 use crate::state::{CLIENT_SIDE_APPLY, FORGED_REASON, Strategies};
 use content::{content, content_but_ownership, differs};
 
@@ -34,8 +34,9 @@ pub(super) struct Members {
 /// All versions of the Works with one name.
 #[derive(Debug, Clone, Default)]
 struct History {
-    /// Of the last version.
+    /// Of the last version. A Work that a restore of the hub brings back counts as another Work.
     uid: String,
+    restores: u32,
     versions: Vec<Version>,
     /// The latest generation of this uid that the member's agent has reported on; 0 before its first report.
     reported: i64,
@@ -220,11 +221,12 @@ impl Members {
     fn record_work(&mut self, member: &str, change: &Change) {
         let history = self.works.entry(member.to_owned()).or_default().entry(change.id.name.clone()).or_default();
         let Some(work) = &change.after else { return history.end(change.at) };
-        let uid = text(&work["metadata"]["uid"]);
+        history.restores += u32::from(change.actor == RESTORE);
+        let uid = format!("{}/{}", text(&work["metadata"]["uid"]), history.restores);
         if history.uid != uid {
             // A new Work of the same name: reports on the old one do not count.
             history.end(change.at);
-            (history.uid, history.reported) = (uid.to_owned(), 0);
+            (history.uid, history.reported) = (uid.clone(), 0);
         }
         if change.actor == member {
             let conditions = work["status"]["conditions"].as_array().into_iter().flatten();
@@ -238,7 +240,7 @@ impl Members {
         let version = Version {
             until: None,
             since: change.at,
-            uid: uid.to_owned(),
+            uid,
             generation: work["metadata"]["generation"].as_i64().unwrap_or(0),
             deleting: is_deleting(work),
             strategy: work["spec"]["applyStrategy"].clone(),

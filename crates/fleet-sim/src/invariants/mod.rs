@@ -29,7 +29,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::network::CommittedWrite;
-use crate::state::Strategies;
+use crate::state::{ClusterState, Strategies};
 use rollout::Rollouts;
 use shadow_model::ShadowModel;
 use staged::StagedRuns;
@@ -81,6 +81,15 @@ impl Invariants {
                 let (verb, path) = (write.verb, write.path);
                 self.violations.push(format!("at {seconds:.3} by {actor}: {violation} ({verb} {path})"));
             }
+        }
+    }
+
+    /// The hub's server was restored from a backup and has these objects.
+    pub fn restore_hub(&mut self, at: Duration, state: &ClusterState) {
+        for change in self.shadow.restore_hub(at, state) {
+            self.rollouts.check(&self.shadow, &change);
+            self.staged_runs.check(&self.shadow, &change);
+            self.members.check(&change);
         }
     }
 

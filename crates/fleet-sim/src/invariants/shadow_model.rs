@@ -3,7 +3,7 @@
 //! Deletions by servers themselves (garbage collection, namespaces) are not visible, so the model may contain objects
 //! that no longer exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use fleet_api::well_known::labels;
 use serde_json::Value;
 
 use crate::network::{CommittedWrite, HUB_SERVER};
+use crate::state::ClusterState;
 
 /// An object on one of the servers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +55,9 @@ impl Change {
     }
 }
 
+/// Actor and verb of the changes that a restore of the hub's server makes.
+pub(super) const RESTORE: &str = "restore";
+
 /// Kinds that are written often and that no invariant needs.
 const IGNORED: [&str; 4] = ["events", "leases", "nodes", "internalmemberclusters"];
 
@@ -93,6 +97,29 @@ impl ShadowModel {
         };
         let (actor, verb) = (write.actor.to_owned(), write.verb.to_owned());
         Some(Change { at: write.at, actor, verb, id, before, after })
+    }
+
+    /// Replaces the objects of the hub by those of a restored server. Returns a change for each object that differs.
+    pub(super) fn restore_hub(&mut self, at: Duration, state: &ClusterState) -> Vec<Change> {
+        let restored = state.with_plurals().map(|(plural, object)| {
+            let meta = &object["metadata"];
+            (Id::on_hub(&plural, text(&meta["namespace"]), text(&meta["name"])), Arc::new(object.clone()))
+        });
+        let mut restored: BTreeMap<Id, Arc<Value>> =
+            restored.filter(|(id, _)| !IGNORED.contains(&id.plural.as_str())).collect();
+        let (lost, others) = std::mem::take(&mut self.objects).into_iter().partition(|(id, _)| id.is_on_hub());
+        let lost: BTreeMap<Id, Arc<Value>> = lost;
+        let ids: BTreeSet<Id> = lost.keys().chain(restored.keys()).cloned().collect();
+        self.objects = others;
+        self.objects.extend(restored.iter().map(|(id, object)| (id.clone(), object.clone())));
+        let change = |id: Id| {
+            let (before, after) = (lost.get(&id).cloned(), restored.remove(&id));
+            let is_same =
+                matches!((&before, &after), (Some(before), Some(after)) if revision(before) == revision(after));
+            let (actor, verb) = (RESTORE.to_owned(), RESTORE.to_owned());
+            (!is_same).then_some(Change { at, actor, verb, id, before, after })
+        };
+        ids.into_iter().filter_map(change).collect()
     }
 
     pub(super) fn get(&self, id: &Id) -> Option<&Value> {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Lag;
 use super::rollout::is_available;
 use super::shadow_model::{
-    Change, Id, SCOPES, Scope, ShadowModel, condition, current, is_deleting, is_true, parent, text,
+    Change, Id, RESTORE, SCOPES, Scope, ShadowModel, condition, current, is_deleting, is_true, parent, text,
 };
 use crate::simulation::{HUB, USER};
 
@@ -61,9 +61,10 @@ impl StagedRuns {
 
     fn record_approval(&mut self, change: &Change) {
         let approved = change.after.as_deref().is_some_and(|request| is_true(current(request, "Approved")));
-        if change.actor == USER && approved {
+        let is_restored = change.actor == RESTORE;
+        if approved && (change.actor == USER || is_restored) {
             self.approved.insert(change.id.clone());
-        } else if change.after.is_none() {
+        } else if change.after.is_none() || is_restored {
             self.approved.remove(&change.id);
         }
     }
@@ -86,7 +87,7 @@ impl StagedRuns {
         };
         let snapshot = text(&binding["spec"]["resourceSnapshotName"]);
         let known = self.moves.entry(change.id.clone()).or_insert_with(|| Move { snapshot: String::new(), done: true });
-        if known.snapshot != snapshot {
+        if known.snapshot != snapshot || change.actor == RESTORE {
             *known = Move { snapshot: snapshot.to_owned(), done: false };
         }
         known.done |= is_available(binding);

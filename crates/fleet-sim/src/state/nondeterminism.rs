@@ -36,6 +36,8 @@ pub struct Tolerance {
     pub runs_with_leaves: BTreeSet<String>,
     /// Runs that were stopped or resumed while they updated clusters.
     pub interrupted_runs: BTreeSet<String>,
+    /// Whether the hub's server is restored from a backup in the run with faults.
+    pub hub_is_restored: bool,
     /// The last apply strategy of each Work, by member.
     pub strategies: BTreeMap<String, Strategies>,
 }
@@ -46,7 +48,7 @@ pub type Strategies = BTreeMap<String, String>;
 /// Removes nondeterministic fields from an object of the hub.
 pub(super) fn normalize(object: &mut Value, tolerance: &Tolerance) {
     order::remove_names_of_first(object, tolerance);
-    order::sort_clusters(object);
+    order::sort_lists(object);
     generations::normalize(object, tolerance);
     stale_fields::remove_outdated_conditions_of_bindings(object);
     stale_fields::remove_previous_binding_state(object, &tolerance.left_members);

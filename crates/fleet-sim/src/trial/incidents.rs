@@ -42,9 +42,12 @@ impl ScenarioRunner {
         if let FaultMode::WithFaults(profile) = self.fault_mode { Some(profile) } else { None }
     }
 
-    /// Causes the incident of the fault profile, with a chance of `INCIDENT`.
-    pub(super) async fn cause_incident(&mut self) -> Result<(), TrialError> {
+    /// Causes the incident of the fault profile, with a chance of `INCIDENT`. `performed` actions precede it.
+    pub(super) async fn cause_incident(&mut self, performed: usize) -> Result<(), TrialError> {
         let Some(profile) = self.profile() else { return Ok(()) };
+        if profile == FaultProfile::ServerRestore {
+            return self.back_up_or_restore(performed).await;
+        }
         if !self.random.chance(INCIDENT) {
             return Ok(());
         }

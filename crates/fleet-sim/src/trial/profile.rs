@@ -19,6 +19,8 @@ pub(super) enum FaultProfile {
     StaleReads,
     /// The hub's API server restarts without its history of watch events.
     ServerRestart,
+    /// The hub's API server is restored from a backup under running agents, and users repeat the requests that are lost.
+    ServerRestore,
     /// An agent does not reach the hub's API server for hours.
     Partition,
     /// A CustomResourceDefinition changes, and its kind is not served for a while.
@@ -31,12 +33,13 @@ pub(super) enum FaultProfile {
 
 impl FaultProfile {
     /// All profiles with their weights.
-    const ALL: [(Self, u64); 9] = [
+    const ALL: [(Self, u64); 10] = [
         (Self::Requests, 10),
         (Self::StalledWatches, 18),
         (Self::Refusals, 12),
         (Self::StaleReads, 12),
         (Self::ServerRestart, 8),
+        (Self::ServerRestore, 10),
         (Self::Partition, 8),
         (Self::CrdChanges, 8),
         (Self::Clocks, 8),
@@ -70,7 +73,7 @@ impl FaultProfile {
         match self {
             // An agent gives a stalled watch up shortly after its timeout.
             Self::StalledWatches => WATCH_IS_GIVEN_UP,
-            Self::ServerRestart | Self::Partition | Self::CrdChanges => LONGEST_PAUSES,
+            Self::ServerRestart | Self::ServerRestore | Self::Partition | Self::CrdChanges => LONGEST_PAUSES,
             // Writes that were refused for a lasting reason are retried after minutes.
             Self::Refusals | Self::ForgedStatuses => REFUSED_WRITES_ARE_REPEATED,
             Self::StaleReads => DISCOVERY_IS_REPEATED,
@@ -83,15 +86,15 @@ impl FaultProfile {
         match self {
             Self::StalledWatches => WATCH_IS_GIVEN_UP,
             Self::Partition => LONGEST_PARTITION,
-            Self::ServerRestart | Self::CrdChanges => LONGEST_PAUSES,
+            Self::ServerRestart | Self::ServerRestore | Self::CrdChanges => LONGEST_PAUSES,
             Self::StaleReads => DISCOVERY_IS_REPEATED,
             _ => Duration::ZERO,
         }
     }
 
-    /// Whether the hub may receive heartbeats late although the member's agent sends them.
+    /// Whether the hub may receive heartbeats late, or lose them, although the member's agent sends them.
     pub(super) fn delays_heartbeats(self) -> bool {
-        self == Self::StalledWatches
+        matches!(self, Self::StalledWatches | Self::ServerRestore)
     }
 }
 

@@ -12,7 +12,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::fault_mode::{self, CLOCK_JUMP, FaultMode};
+use super::profile::FaultProfile;
 use super::restart::{self, RestartWrite};
+use super::restore::RestorePlan;
 use super::{RunResult, TrialError, TrialStats};
 use crate::Random;
 use crate::invariants::{Invariants, quiescent};
@@ -55,6 +57,10 @@ pub(super) struct ScenarioRunner {
     stopped_agent: Option<String>,
     answers: Vec<u16>,
     crashes: usize,
+    /// For the profile `ServerRestore`, in the run with faults.
+    pub(super) restore: RestorePlan,
+    /// Whether the profile of the seed is `ServerRestore`.
+    hub_is_restored: bool,
 }
 
 impl ScenarioRunner {
@@ -72,30 +78,38 @@ impl ScenarioRunner {
             stopped_agent: None,
             answers: Vec::new(),
             crashes: 0,
+            restore: RestorePlan::default(),
+            hub_is_restored: FaultProfile::of(seed) == FaultProfile::ServerRestore,
         }
     }
 
     pub(super) async fn run(&mut self, scenario: &Scenario) -> Result<RunResult, TrialError> {
         self.simulation.start_hub()?;
         for action in &scenario.setup {
-            self.perform(action).await?;
+            self.perform(self.answers.len(), action).await?;
         }
         self.simulation.advance(FaultMode::WithoutFaults.settling(scenario)).await;
-        for action in &scenario.actions {
+        if self.hub_is_restored {
+            self.restore = RestorePlan::draw(&mut self.random, &scenario.actions);
+        }
+        let mut next = 0;
+        while let Some(action) = scenario.actions.get(next) {
             if self.fault_mode != FaultMode::WithoutFaults && self.stopped_agent.is_none() && self.random.chance(OUTAGE)
             {
                 self.stop_an_agent();
             }
-            self.perform(action).await?;
+            self.perform(scenario.setup.len() + next, action).await?;
+            next += 1;
             if let Some(pause) = action.next_after {
                 self.simulation.network().set_fault_rates(self.fault_mode.rates());
                 self.simulation.advance(pause).await;
                 continue;
             }
             if self.fault_mode != FaultMode::WithoutFaults {
-                self.cause_faults().await?;
+                self.cause_faults(next).await?;
             }
             self.simulation.advance(self.fault_mode.settling(scenario)).await;
+            next = self.restore.first_lost().unwrap_or(next);
         }
         self.simulation.advance(fault_mode::final_wait(scenario)).await;
         self.cause_final_incident(scenario).await?;
@@ -108,7 +122,8 @@ impl ScenarioRunner {
         let mut problems = quiescent::violations(&state, scenario.kind != ScenarioKind::Placing);
         problems.extend(self.writes_after_restart(&state).await?);
         let after = self.read().await?;
-        let tolerance = Tolerance { strategies: self.invariants.lock().strategies(), ..scenario.tolerance.clone() };
+        let strategies = self.invariants.lock().strategies();
+        let tolerance = Tolerance { strategies, hub_is_restored: self.hub_is_restored, ..scenario.tolerance.clone() };
         let changed = difference(&state.normalized(&tolerance), &after.normalized(&tolerance));
         problems.extend(changed.map(|text| format!("a restart changes the state:\n{text}")));
         problems.extend(self.invariants.lock().violations().iter().cloned());
@@ -121,12 +136,18 @@ impl ScenarioRunner {
         Ok(RunResult { state, tolerance, answers: self.answers.clone(), problems, stats, trace })
     }
 
-    async fn perform(&mut self, action: &Action) -> Result<(), TrialError> {
+    /// Performs an action, maybe again after a restore. `number` counts all actions of the scenario.
+    async fn perform(&mut self, number: usize, action: &Action) -> Result<(), TrialError> {
         if let Some(joining) = &action.joining {
             self.simulation.prepare_member(&joining.member).await?;
         }
         let answer = self.request_until_accepted(action).await?;
-        self.answers.push(answer);
+        match self.answers.get_mut(number) {
+            None => self.answers.push(answer),
+            Some(before) if action.on.is_none() => *before = answer,
+            // A member's server was not restored, so it may refuse the request that it accepted before.
+            Some(_) => {}
+        }
         if let Some(joining) = &action.joining {
             self.simulation.start_member_agent(joining.member.name.as_str(), joining.keeps_agent)?;
         }
@@ -165,14 +186,14 @@ impl ScenarioRunner {
         self.restart_agent(&agent)
     }
 
-    async fn cause_faults(&mut self) -> Result<(), TrialError> {
+    async fn cause_faults(&mut self, performed: usize) -> Result<(), TrialError> {
         let ends = after(self.random.duration(&FAULT_PERIOD));
         self.simulation.network().set_fault_rates(self.fault_mode.rates());
         if self.stopped_agent.is_some() {
             self.simulation.advance(self.random.duration(&DOWNTIME)).await;
             self.start_stopped_agent()?;
         }
-        self.cause_incident().await?;
+        self.cause_incident(performed).await?;
         while self.random.chance(AGENT_FAULT) {
             let victim = self.victim();
             if self.random.chance(CLOCK_IS_SET) {

@@ -66,10 +66,10 @@ fn compare_with_last_write(object: &mut Value) {
     }
 }
 
-/// If changes of content overlap, an agent may apply them in more or fewer steps. `invariants::members` checks that no
-/// step is repeated.
+/// If changes of content overlap, an agent may apply them in more or fewer steps, and if the hub is restored from a
+/// backup, an agent applies older content again. `invariants::members` checks that no step is needless.
 pub(super) fn normalize_on_member(object: &mut Value, tolerance: &Tolerance) {
-    if !tolerance.overlapping_changes {
+    if !tolerance.overlapping_changes && !tolerance.hub_is_restored {
         return;
     }
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -156,16 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn the_generation_of_a_workload_is_ignored_only_if_changes_overlap() {
+    fn the_generation_of_a_workload_is_ignored_only_if_changes_overlap_or_the_hub_is_restored() {
         let workload = |image: &str, number: u32, tolerance: &Tolerance| {
             let notes = json!({ROLLOUT_COUNT: number.to_string()});
             let metadata = json!({"name": "web", "generation": number, "annotations": notes});
             let object = json!({"metadata": metadata, "spec": {"image": image}});
             compared_on_member(object, &BTreeMap::default(), tolerance)
         };
-        let overlapping_changes = Tolerance { overlapping_changes: true, ..Tolerance::default() };
-        assert_eq!(workload("a", 1, &overlapping_changes), workload("a", 2, &overlapping_changes));
-        assert_ne!(workload("a", 1, &overlapping_changes), workload("b", 1, &overlapping_changes));
+        for tolerance in [
+            Tolerance { overlapping_changes: true, ..Tolerance::default() },
+            Tolerance { hub_is_restored: true, ..Tolerance::default() },
+        ] {
+            assert_eq!(workload("a", 1, &tolerance), workload("a", 2, &tolerance));
+            assert_ne!(workload("a", 1, &tolerance), workload("b", 1, &tolerance));
+        }
         assert_ne!(workload("a", 1, &Tolerance::default()), workload("a", 2, &Tolerance::default()));
     }
 }

@@ -35,9 +35,12 @@ fn is_caused_by_a_leave(message: &str) -> bool {
     )
 }
 
-/// Clusters with equal scores are listed in the order in which they were found, conditions in the order of their
-/// writers.
-pub(super) fn sort_clusters(object: &mut Value) {
+/// Clusters with equal scores are listed in the order in which they were found, conditions and finalizers in the order
+/// of their writers.
+pub(super) fn sort_lists(object: &mut Value) {
+    if let Some(finalizers) = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
+        finalizers.sort_by_cached_key(|one| one.as_str().unwrap_or_default().to_owned());
+    }
     for list in ["targetClusters", "placementStatuses"] {
         if let Some(clusters) = object.get_mut("status").and_then(|status| status.get_mut(list)?.as_array_mut()) {
             clusters.sort_by_cached_key(|one| one["clusterName"].as_str().unwrap_or_default().to_owned());
@@ -65,6 +68,14 @@ mod tests {
         };
         assert_eq!(placement(["east", "west"]), placement(["west", "east"]));
         assert_ne!(placement(["east", "west"]), placement(["east", "north"]));
+    }
+
+    #[test]
+    fn audit_20_the_order_of_finalizers_is_ignored_and_their_number_is_not() {
+        let with = |finalizers: &[&str]| compared(json!({"metadata": {"name": "web", "finalizers": finalizers}}));
+        assert_eq!(with(&["a", "b"]), with(&["b", "a"]));
+        assert_ne!(with(&["a", "b"]), with(&["a"]));
+        assert_ne!(with(&["a", "b"]), with(&["a", "b", "b"]));
     }
 
     #[test]
