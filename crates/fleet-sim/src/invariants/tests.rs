@@ -61,6 +61,17 @@ impl Writes {
         self.write(actor, "a", verb, "/api/v1/namespaces/shop/configmaps", object);
     }
 
+    /// Restores the hub to these objects, given with their kinds.
+    fn restore(&mut self, objects: &[(&str, Value)]) {
+        let mut state = ClusterState::default();
+        for (kind, object) in objects {
+            let mut object = object.clone();
+            object["metadata"]["resourceVersion"] = "backup".into();
+            state.0.entry((*kind).to_owned()).or_default().push(object);
+        }
+        self.invariants.restore_hub(self.at, &state);
+    }
+
     fn later(&mut self, seconds: u64) {
         self.at += Duration::from_secs(seconds);
     }
@@ -385,6 +396,31 @@ fn an_ended_run_does_not_change_and_a_stopped_run_starts_nothing() {
     writes.check(expect![""]);
     write(&mut writes, "Run", ["done", "done", "pending"], ended());
     writes.check(expect!["run changes after its end"]);
+}
+
+#[test]
+fn audit_20_an_approval_that_a_restore_took_back_opens_no_gate() {
+    let stages = || json!([{"maxConcurrency": 2, "beforeStageTasks": [{"type": "Approval"}]}, {}]);
+    let approved = json!([{"approvalRequestName": "run-before-first",
+        "conditions": [{"type": "ApprovalRequestApproved", "status": "True"}]}]);
+    let passed = json!({"/status/stagesStatus/0/beforeStageTaskStatus": approved});
+    let request = |status: &str| {
+        with_condition(json!({"metadata": {"name": "run-before-first", "generation": 1}}), "Approved", status)
+    };
+    let runs = "clusterstagedupdateruns";
+    for (of_backup, expected) in [
+        ("True", expect![""]),
+        ("False", expect!["run, stage first reports that run-before-first is approved, but no user approved it"]),
+    ] {
+        let mut writes = staged();
+        writes.on_hub(HUB, "PATCH", runs, run("Run", ["pending"; 3], stages(), json!({})));
+        writes.on_hub(USER, "PATCH", "clusterapprovalrequests", request("True"));
+        let run_then = run("Run", ["pending"; 3], stages(), json!({}));
+        writes.restore(&[("ClusterApprovalRequest", request(of_backup)), ("ClusterStagedUpdateRun", run_then)]);
+        writes.violations();
+        writes.on_hub(HUB, "PATCH", runs, run("Run", ["pending"; 3], stages(), passed.clone()));
+        writes.check(expected);
+    }
 }
 
 #[test]

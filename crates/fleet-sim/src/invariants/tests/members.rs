@@ -167,6 +167,18 @@ fn audit_20_a_version_that_the_agent_has_reported_on_excuses_no_deletion_for_an_
 }
 
 #[test]
+fn audit_20_a_restore_of_the_hub_excuses_no_deletion_of_what_its_work_wants() {
+    let mut writes = with_work(json!({}));
+    writes.later(100);
+    writes.on_member("a", "POST", map("1", true));
+    writes.restore(&[("Work", work(json!({})))]);
+    writes.check(expect![""]);
+    writes.later(100);
+    writes.on_member("a", "DELETE", map("1", true));
+    writes.check(expect!["configmaps shop/m is deleted on a although the hub wants it"]);
+}
+
+#[test]
 fn audit_20_needless_rewrites_of_config_maps_count() {
     let mut writes = with_work(json!({}));
     writes.later(100);
