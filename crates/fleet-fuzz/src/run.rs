@@ -162,7 +162,8 @@ fn report(target: &Target, failure: &Failure) -> anyhow::Result<()> {
         let _ = writeln!(text, "input: {:?}", String::from_utf8_lossy(&failure.input));
     }
     let path = path.display();
-    let _ = writeln!(text, "again: cargo run --bin fleet-fuzz -- --target {} --replay {path}", target.name);
+    let _ =
+        writeln!(text, "again: cargo run --profile test --bin fleet-fuzz -- --target {} --replay {path}", target.name);
     print(&text);
     Ok(())
 }

@@ -166,7 +166,7 @@ fn counted((data, code): (u64, u64)) -> u64 {
     if std::env::var_os(PROGRAM).is_some() { data + code } else { data }
 }
 
-/// `MEMBER_AGENT=$PWD/target/small/kubefleet-member-agent cargo test --workspace --test member_agent -- --ignored --nocapture`
+/// `MEMBER_AGENT=$PWD/target/dist/kubefleet-member-agent cargo test --workspace --test member_agent -- --ignored --nocapture`
 /// prints the figures of the small program.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement; it takes a quiet machine"]

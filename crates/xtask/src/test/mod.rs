@@ -75,7 +75,7 @@ const PARTS: &[Part] = &[
         name: "sim",
         work: Work::Kept {
             crates: ALL_CRATES,
-            cargo: &["run", "--quiet", "--locked", "--bin", "xtask", "--", "sim", "--seeds", "200", "--from", SEED],
+            cargo: &["xtask", "sim", "--seeds", "200", "--from", SEED],
             needs: Needs::Rust,
         },
     },
@@ -83,7 +83,19 @@ const PARTS: &[Part] = &[
         name: "fuzz",
         work: Work::Kept {
             crates: ALL_CRATES,
-            cargo: &["run", "--quiet", "--locked", "--bin", "fleet-fuzz", "--", "--seconds", "3", "--runs", "100000"],
+            cargo: &[
+                "run",
+                "--profile",
+                "test",
+                "--locked",
+                "--bin",
+                "fleet-fuzz",
+                "--",
+                "--seconds",
+                "3",
+                "--runs",
+                "100000",
+            ],
             needs: Needs::Rust,
         },
     },
@@ -166,7 +178,13 @@ impl Test {
         let seed = Seed::choose(self.seed, &root);
         console::line(&seed);
         let mut passed = Passed::open(&root, self.all || self.seed.is_some() || std::env::var_os("CI").is_some());
-        for part in &parts {
+        for (index, part) in parts.iter().enumerate() {
+            console::line(format_args!(
+                "\n== part {} of {}, {} s so far",
+                index + 1,
+                parts.len(),
+                started.elapsed().as_secs()
+            ));
             run(part, &root, &seed, &mut passed).with_context(|| seed.to_string())?;
         }
         console::line(format_args!("\nall {} parts passed in {} s", parts.len(), started.elapsed().as_secs()));
@@ -188,7 +206,7 @@ fn run(part: &Part, root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::Re
             let directories: Vec<_> = crates.iter().map(|name| root.join("crates").join(name)).collect();
             let seen = Seen::default().directories(&directories)?.shared(root)?;
             if passed.holds(part.name, &seen) {
-                console::line(format_args!("\n== {}: unchanged since it passed", part.name));
+                console::line(format_args!("== {}: unchanged since it passed", part.name));
                 return Ok(());
             }
             let first = seed.number.to_string();
@@ -202,11 +220,11 @@ fn run(part: &Part, root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::Re
             passed.note(part.name, &seen, None)?;
         }
         Work::Dependencies => {
-            console::line(format_args!("\n== {}: cargo deny check", part.name));
+            console::line(format_args!("== {}: cargo deny check", part.name));
             dependencies::check(root).with_context(|| format!("{} failed", part.name))?;
         }
         Work::Programs => {
-            console::line(format_args!("\n== {}: cargo test --workspace --locked", part.name));
+            console::line(format_args!("== {}: cargo test --workspace --locked", part.name));
             programs::run_all(root, seed, passed).with_context(|| format!("{} failed", part.name))?;
         }
     }
@@ -216,7 +234,7 @@ fn run(part: &Part, root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::Re
 
 fn run_cargo(part: &str, command: &mut Command, root: &Path, seed: &Seed) -> anyhow::Result<()> {
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
-    console::line(format_args!("\n== {part}: cargo {}", words.join(" ")));
+    console::line(format_args!("== {part}: cargo {}", words.join(" ")));
     let status = command
         .current_dir(root)
         .env(RANDOM_CASES, seed.number.to_string())

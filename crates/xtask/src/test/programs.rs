@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -18,6 +19,18 @@ use crate::{cargo, console};
 
 /// The package whose tests read the sources and documents of all others.
 const READS_ALL_SOURCES: &str = "xtask";
+
+/// The programs that run longest, in this order. They start first, so that no processor waits for them at the end.
+const LONGEST: &[&str] = &[
+    "kubefleet src/lib.rs",
+    "fleet-core src/lib.rs",
+    "kubefleet tests/up.rs",
+    "fleet-hub tests/staged_runs/main.rs",
+    "fleet-hub tests/end_to_end/main.rs",
+    "fleet-sim tests/trials.rs",
+    "apiserver src/lib.rs",
+    "kubefleet tests/transcripts/main.rs",
+];
 
 /// One program with tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +62,23 @@ pub(super) fn run_all(root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::
             stale.push((program, seen));
         }
     }
-    let mut failed = Vec::new();
+    stale.sort_by_key(|(program, _)| LONGEST.iter().position(|name| *name == program.name).unwrap_or(LONGEST.len()));
+    let (mut failed, mut ended) = (Vec::new(), 0_usize);
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     in_parallel(
         &stale,
         at_once,
-        |(program, _)| start(program, seed),
-        |index, output| {
+        |(program, _)| {
+            console::progress(format_args!("   starting {}", program.name));
+            (Instant::now(), start(program, seed))
+        },
+        |index, (started, output)| {
             let (program, seen) = &stale[index];
             let output = output.with_context(|| format!("cannot start {}", program.executable.display()))?;
             show(program, &output);
+            ended += 1;
+            let seconds = started.elapsed().as_secs();
+            console::line(format_args!("   {ended} of {} programs: {} took {seconds} s", stale.len(), program.name));
             match closing_line(&output.stdout) {
                 Some(closing) if output.status.success() => passed.note(&program.name, seen, Some(closing))?,
                 _ => failed.push(format!("{} ({})", program.name, output.status)),
@@ -73,6 +93,7 @@ pub(super) fn run_all(root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::
 }
 
 fn build(root: &Path) -> anyhow::Result<Built> {
+    console::line("   building all test programs; a first build takes several minutes");
     let arguments = ["test", "--workspace", "--locked", "--no-run", "--message-format", "json-render-diagnostics"];
     let output =
         cargo::command(&arguments).current_dir(root).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
@@ -138,7 +159,7 @@ fn start(program: &Program, seed: &Seed) -> std::io::Result<Output> {
 }
 
 fn show(program: &Program, output: &Output) {
-    console::line(format_args!("\n   running {}", program.name));
+    console::line(format_args!("\n   output of {}", program.name));
     for (stream, bytes) in [(true, &output.stdout), (false, &output.stderr)] {
         // A closed pipe is not an error, as in `console`.
         let _ = if stream { std::io::stdout().write_all(bytes) } else { std::io::stderr().write_all(bytes) };
@@ -206,6 +227,15 @@ mod tests {
             }]
         );
         assert_eq!(built.executables["one"], [PathBuf::from("/t/one"), PathBuf::from("/t/up-1")]);
+    }
+
+    #[test]
+    fn the_longest_programs_exist() {
+        for name in LONGEST {
+            let (package, source) = name.split_once(' ').unwrap();
+            let path = crate::codegen::workspace_root().join("crates").join(package).join(source);
+            assert!(path.is_file(), "{name}");
+        }
     }
 
     #[test]
