@@ -397,6 +397,11 @@ impl<K: Cached> Cache<K> {
             Change::Changed { key, old, new } => {
                 self.call_subscribers(Event::new(&key, old.as_deref(), new.as_deref()));
             }
+            // Triggers ignore changes that only their own controller makes. This one was made by nobody, so it also counts as new.
+            Change::Reverted { key, old, new } => {
+                self.call_subscribers(Event::new(&key, Some(&old), Some(&new)));
+                self.call_subscribers(Event::new(&key, None, Some(&new)));
+            }
             Change::Replaced { key, old, new } => {
                 self.call_subscribers(Event::new(&key, Some(&old), None));
                 self.call_subscribers(Event::new(&key, None, Some(&new)));

@@ -45,6 +45,12 @@ pub(crate) enum Change<K> {
         old: Arc<K>,
         new: Arc<K>,
     },
+    /// The server was restored and has another version than the one that was cached.
+    Reverted {
+        key: ObjectKey,
+        old: Arc<K>,
+        new: Arc<K>,
+    },
     Unreadable {
         key: ObjectKey,
         revision: Revision,
@@ -213,6 +219,7 @@ impl<K: Cached> Store<K> {
         match read {
             Ok(read) => {
                 self.unreadable.remove(&key);
+                let is_lost = self.is_lost(&key, revision, origin);
                 let (old, deferred) = self.take(&key).map(|taken| (taken.object, taken.deferred)).unzip();
                 let is_replaced = old.as_ref().is_some_and(|old| old.meta().uid != uid);
                 let deferred = deferred.flatten().filter(|_| !is_replaced);
@@ -224,6 +231,9 @@ impl<K: Cached> Store<K> {
                 };
                 match old {
                     Some(old) if is_replaced => Change::Replaced { key, old, new },
+                    Some(old) if is_lost && old.meta().resource_version != new.meta().resource_version => {
+                        Change::Reverted { key, old, new }
+                    }
                     old => Change::Changed { key, old, new: Some(new) },
                 }
             }
@@ -416,6 +426,13 @@ impl<K: Cached> Store<K> {
         let listed = self.listing.as_ref().filter(|_| origin == Origin::List).map(|listing| listing.revision);
         let is_lost = |known: Revision| known != revision && listed.is_some_and(|listed| known <= listed);
         !is_late && self.entries.get(key).is_none_or(|entry| entry.revision < revision || is_lost(entry.revision))
+    }
+
+    /// Whether the cached version of an object in a list was lost in a restore: it is later than that of the list, or its
+    /// revision became void.
+    fn is_lost(&self, key: &ObjectKey, revision: Revision, origin: Origin) -> bool {
+        let known = self.entries.get(key).map(|entry| entry.revision);
+        origin == Origin::List && known.is_some_and(|known| known == Revision::default() || revision < known)
     }
 
     fn insert(

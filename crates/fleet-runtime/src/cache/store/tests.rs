@@ -45,6 +45,9 @@ fn shown(change: &Change<ConfigMap>) -> String {
     let revision = |object: &Option<Arc<ConfigMap>>| object.as_ref().map_or("-", |object| version(object)).to_owned();
     match change {
         Change::None => "same".to_owned(),
+        Change::Reverted { old, new, .. } => {
+            format!("{}⇒{}", revision(&Some(old.clone())), revision(&Some(new.clone())))
+        }
         Change::Changed { old, new, .. } => format!("{}→{}", revision(old), revision(new)),
         Change::Replaced { old, new, .. } => format!("{}→-→{}", version(old), version(new)),
         Change::Unreadable { revision, .. } => format!("unreadable {revision}"),
@@ -96,7 +99,7 @@ fn audit_20_a_list_overrides_everything_up_to_its_revision() {
     // The server was restored, and its revisions were raised beyond the old ones.
     check(
         "watch a u1 5 red; response a u1 9 blue; begin 20; list a u1 4 red; end",
-        expect!["-→5, 5→9, 9→4, | a@4 | red: a@4 | unreadable: "],
+        expect!["-→5, 5→9, 9⇒4, | a@4 | red: a@4 | unreadable: "],
     );
     // Our own write is newer than the list.
     check(
@@ -218,7 +221,7 @@ fn an_object_with_another_uid_is_a_deletion_and_a_creation() {
 fn a_list_older_than_the_watch_replaces_everything() {
     check(
         "watch a u1 8; watch b u2 9 red; bad c u3 9; begin 5; list a u1 3; end; watch a u1 6",
-        expect!["-→8, -→9, unreadable 9, restored, 8→3, 9→-, -→-, 3→6, | a@6 | red:  | unreadable: "],
+        expect!["-→8, -→9, unreadable 9, restored, 8⇒3, 9→-, -→-, 3→6, | a@6 | red:  | unreadable: "],
     );
     check(
         "watch a u1 8; delete a u1; begin 5; list a u1 3; end",
