@@ -168,8 +168,7 @@ fn is_overwritten(event: Event<'_, Work>, memory: &Mutex<Memory>) -> bool {
 
 /// Whether an AppliedWork is being deleted or gone. Its Work must then be finalized, or applied again.
 fn is_deleting(event: Event<'_, AppliedWork>) -> bool {
-    event.new.is_none_or(|applied_work| applied_work.is_deleting())
-        && event.changed(|applied_work| applied_work.is_deleting())
+    event.new.is_none_or(AppliedWork::is_deleting) && event.changed(AppliedWork::is_deleting)
 }
 
 struct Applier {
