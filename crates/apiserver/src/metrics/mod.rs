@@ -191,9 +191,9 @@ mod tests {
         for expected in [
             format!("apiserver_request_total{{{labels},code=\"200\"}} 2"),
             format!("apiserver_request_total{{{labels},code=\"404\"}} 1"),
-            format!("apiserver_request_duration_seconds_bucket{{{labels},le=\"0.001\"}} 0"),
-            format!("apiserver_request_duration_seconds_bucket{{{labels},le=\"0.005\"}} 2"),
-            format!("apiserver_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 3"),
+            format!("apiserver_request_duration_seconds_bucket{{le=\"0.001\",{labels}}} 0"),
+            format!("apiserver_request_duration_seconds_bucket{{le=\"0.005\",{labels}}} 2"),
+            format!("apiserver_request_duration_seconds_bucket{{le=\"+Inf\",{labels}}} 3"),
             format!("apiserver_request_duration_seconds_count{{{labels}}} 3"),
         ] {
             assert!(text.lines().any(|line| line == expected), "{expected}\n{text}");

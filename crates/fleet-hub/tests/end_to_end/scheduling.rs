@@ -76,7 +76,7 @@ async fn scheduling_18_19_wanting_more_or_fewer_makes_no_new_policy() {
     running.settled().await;
     assert_eq!(world.bindings("web").await, "c1=Unscheduled c2=Scheduled c3=Scheduled");
     let annotations = world.binding("web", "c1").await["metadata"]["annotations"].take();
-    assert_eq!(annotations, json!({"kubernetes-fleet.io/previous-binding-state": "Scheduled"}));
+    assert_eq!(annotations["kubernetes-fleet.io/previous-binding-state"], "Scheduled", "{annotations}");
     assert_eq!(world.list(&format!("{PLACEMENT}/clusterschedulingpolicysnapshots")).await.len(), 1);
     running.stop().await;
 }

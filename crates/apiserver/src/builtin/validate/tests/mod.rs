@@ -306,7 +306,7 @@ fn workloads_and_their_selectors() {
             spec.podManagementPolicy: Invalid value: "X": must be 'OrderedReady' or 'Parallel'
             spec.updateStrategy: Invalid value: {"Type":"Y","RollingUpdate":null}: must be 'RollingUpdate' or 'OnDelete'
             spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'
-            spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`
+            spec.selector: Invalid value: {"matchExpressions":[{"key":"a","operator":"In"}]}
             spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required
             spec.volumeClaimTemplates[0].spec.resources[storage]: Required value"#]],
     );
