@@ -3,6 +3,7 @@
 //! Waiters are woken in the order in which they began to wait. `tokio::sync::watch` wakes them in random order, and two runs of
 //! one simulation would differ.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -62,6 +63,17 @@ impl Flag {
             changed.await;
         }
     }
+
+    /// Calls `f` whenever the flag is set, also if it was cleared and set again between two polls.
+    pub(crate) async fn each_time_set(&self, mut f: impl FnMut()) -> Infallible {
+        loop {
+            let changed = self.0.changed.notified();
+            if self.is_set() {
+                f();
+            }
+            changed.await;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -90,5 +102,22 @@ mod tests {
         assert_eq!(*woken.lock(), (0..20).collect::<Vec<_>>());
         flag.becomes(true).await;
         assert!(flag.set(false) && !flag.is_set());
+    }
+
+    #[tokio::test]
+    async fn every_setting_of_a_flag_is_told_even_if_it_was_cleared_only_for_a_moment() {
+        let (flag, told) = (Flag::default(), Arc::new(Mutex::new(0)));
+        let task = tokio::spawn({
+            let (flag, told) = (flag.clone(), told.clone());
+            async move { flag.each_time_set(|| *told.lock() += 1).await }
+        });
+        for (values, expected) in [(&[][..], 0), (&[true], 1), (&[false], 1), (&[true], 2), (&[false, true], 3)] {
+            for value in values {
+                flag.set(*value);
+            }
+            tokio::task::yield_now().await;
+            assert_eq!(*told.lock(), expected, "{values:?}");
+        }
+        task.abort();
     }
 }

@@ -127,7 +127,7 @@ impl MetadataCaches {
         }
     }
 
-    /// Calls `f` when the cache of a kind has synced.
+    /// Calls `f` when the cache of a kind has synced, also again after a restore of the server.
     pub(crate) fn on_complete(&self, f: OnComplete) {
         self.shared.on_complete.lock().push(f);
     }
@@ -143,13 +143,13 @@ impl MetadataCaches {
 
     async fn watch(self, kind: KindId, cache: Cache<MetadataObject>, server: WatchedServer, seeds: Seeds) {
         let watched: Arc<dyn AnyCache> = Arc::new(cache.clone());
-        let complete = async {
-            cache.synced().becomes(true).await;
+        let synced = cache.synced();
+        let complete = synced.each_time_set(|| {
             let subscribers = self.shared.on_complete.lock().clone();
             for on_complete in subscribers {
                 on_complete(&kind);
             }
-        };
+        });
         futures::future::join(reflect(server, watched, seeds, self.shared.metrics.clone()), complete).await;
     }
 

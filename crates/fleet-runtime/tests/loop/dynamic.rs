@@ -89,6 +89,36 @@ async fn only_the_metadata_of_the_chosen_kinds_is_watched() {
     running.stop().await;
 }
 
+/// A placement of the hub waits for the list of a kind, also while it is listed again.
+#[tokio::test(start_paused = true)]
+async fn audit_20_every_kind_is_reported_complete_again_after_a_restore() {
+    let (server, backup) = (TestServer::new().await, TestServer::new().await);
+    for count in (0..=20).rev() {
+        server.put_parent("a", count).await;
+    }
+    let (maps, secrets) = (KindId::of::<ConfigMap>(), KindId::of::<Secret>());
+    let faulty = server.faulty_client();
+    let (runtime, metadata, _, notes) = recording(&server, faulty.client());
+    let running = start(runtime);
+    metadata.set_kinds(&kinds(&[&maps, &secrets]));
+    until("both are complete", || metadata.is_complete(&maps) && metadata.is_complete(&secrets)).await;
+    running.settled().await;
+    notes.lock().clear();
+
+    // The list of ConfigMaps detects the restore; Secrets cannot be listed for a while.
+    faulty.inject("GET", "/api/v1/secrets?limit=", 5, Fault::Status(429));
+    faulty.switch_to(&backup);
+    until("the restore is detected", || !metadata.is_complete(&secrets)).await;
+    until("secrets are complete again", || metadata.is_complete(&secrets)).await;
+    running.settled().await;
+    let keys = std::mem::take(&mut *notes.lock());
+    for kind in ["configmaps", "secrets"] {
+        let told = keys.iter().filter(|key| **key == format!("{kind} complete")).count();
+        assert_eq!(told, 1, "{kind}: {keys:?}");
+    }
+    running.stop().await;
+}
+
 fn definition(versions: &[&str]) -> serde_json::Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let version =
