@@ -6,6 +6,7 @@ use fleet_api::conditions::{ConditionState as _, put};
 use fleet_api::kinds::Work;
 use fleet_api::types::{EmbeddedObject, ManifestCondition, WorkResourceIdentifier, WorkStatus};
 use fleet_api::well_known::finalizers;
+use fleet_core::apply::finalize::with_accepted_status;
 use fleet_member::Member;
 use fleet_runtime::{Actions, Cache, Controller, ObjectKey, PlanInput, Runtime, Triggers, Write};
 use jiff::Timestamp;
@@ -37,18 +38,25 @@ impl Controller for Acknowledge {
 
     fn plan(&self, key: &ObjectKey, _: Option<()>, input: PlanInput) -> Actions {
         let Some(work) = self.works.get(key).filter(|_| *self.applying.borrow()) else { return Actions::none() };
-        if work.metadata.deletion_timestamp.is_some() {
-            return Actions::none().with(Write::change(&*work, &without_finalizer(&work)));
+        if work.is_deleting() {
+            return released(&work);
         }
         let reported = Work::clone(&work).with_status(acknowledged(&work, input.now));
         Actions::none().with(Write::status(&*work, &reported))
     }
 }
 
-fn without_finalizer(work: &Work) -> Work {
+/// Removes our finalizer from a deleted Work. Like the real agent, first removes from its status what an API server would
+/// refuse.
+fn released(work: &Work) -> Actions {
+    let accepted = with_accepted_status(work);
+    let repair = accepted.as_ref().map(|accepted| Write::status(work, accepted));
+    let work = accepted.as_ref().unwrap_or(work);
     let mut free = work.clone();
     free.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::WORK));
-    free
+    let mut actions = Actions::none();
+    actions.writes.extend(repair);
+    actions.with(Write::change(work, &free))
 }
 
 /// The status of a Work whose manifests are all applied and available.
@@ -121,6 +129,27 @@ mod tests {
         .assert_eq(&all.map(line).collect::<Vec<_>>().join("\n"));
         let identifier = &status.manifest_conditions[0].identifier;
         assert_eq!((identifier.group.as_str(), identifier.resource.as_str()), ("apps", "deployments"));
+    }
+
+    #[test]
+    fn audit_20_a_deleted_work_is_released_by_the_simulated_applier_although_its_status_was_forged() {
+        let mut work = work();
+        work.metadata.finalizers = Some(vec![finalizers::WORK.to_owned()]);
+        let verbs = |work: &Work| released(work).writes.iter().map(Write::verb).collect::<Vec<_>>();
+        assert_eq!(verbs(&work), ["patch"]);
+        let status = |embedded: serde_json::Value| -> WorkStatus {
+            let report = json!({"observationTime": "2026-01-01T00:00:00Z", "observedStatus": embedded});
+            let manifest = json!({"identifier": {"ordinal": 0}, "conditions": [], "backReportedStatus": report});
+            serde_json::from_value(json!({"conditions": [], "manifestConditions": [manifest]})).unwrap()
+        };
+        let reported = status(json!({"apiVersion": "v1", "kind": "ConfigMap", "status": {}}));
+        assert_eq!(verbs(&work.clone().with_status(reported)), ["patch"]);
+        let forged = work.with_status(status(json!({"status": "x"})));
+        assert_eq!(
+            verbs(&forged),
+            ["status", "patch"],
+            "an API server refuses the patch before the status is repaired"
+        );
     }
 
     #[test]
