@@ -26,6 +26,24 @@ fn one_seed_gives_one_trace() {
     assert_ne!(trials.trace_with_faults(12).unwrap(), trials.trace_with_faults(16).unwrap());
 }
 
+/// In simulations the hub agent could: all servers are in one process.
+#[test]
+fn audit_19_only_members_and_users_send_requests_to_the_servers_of_members() {
+    let trials = Trials::prepare().unwrap();
+    let mut to_members = 0;
+    for seed in TRACED {
+        for line in trials.trace_with_faults(seed).unwrap().lines() {
+            let [actor, verb, target] = line.split_whitespace().skip(2).take(3).collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            let Some((server, _)) = target.split_once(":/") else { continue };
+            to_members += 1;
+            assert!([server, "user", "setup"].contains(&actor), "{actor} sends {verb} to {server}: {line}");
+        }
+    }
+    assert!(to_members > 100, "{to_members} requests to members");
+}
+
 #[test]
 fn faults_and_crashes_do_not_change_the_final_state() {
     let (trials, next) = (Trials::prepare().unwrap(), AtomicU64::new(0));

@@ -67,6 +67,26 @@ fn every_test_that_the_threat_model_cites_exists() {
     assert_eq!(missing(&security, &tests()), Vec::<&str>::new(), "SECURITY.md cites tests that do not exist");
 }
 
+/// The rows of the tables in which no test is cited.
+fn rows_without_test(text: &str) -> Vec<&str> {
+    let rows =
+        text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---") && !line.ends_with("| test |"));
+    rows.filter(|row| {
+        let column = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        cited(&format!("|{column}")).next().is_none()
+    })
+    .collect()
+}
+
+#[test]
+fn audit_19_every_row_of_the_threat_model_cites_a_test() {
+    let security = std::fs::read_to_string(root().join("SECURITY.md")).expect("SECURITY.md");
+    assert_eq!(rows_without_test(&security), Vec::<&str>::new());
+    let table =
+        "| attack | result | test |\n|---|---|---|\n| a | `audit_01_a_b_c` | `none` |\n| b | c | `audit_01_a_b_c` |\n";
+    assert_eq!(rows_without_test(table), ["| a | `audit_01_a_b_c` | `none` |"]);
+}
+
 #[test]
 fn every_item_of_the_audit_has_a_test_with_its_number() {
     let tests = tests();
