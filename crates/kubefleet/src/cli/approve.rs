@@ -136,17 +136,26 @@ async fn approve_by_name<S: Scope>(hub: &Hub, name: &str) -> anyhow::Result<()> 
 }
 
 async fn approve_run<S: Scope>(hub: &Hub, name: &str, args: &Args) -> anyhow::Result<()> {
+    for request in requests_of::<S>(hub, name, args.stage.as_deref(), args.all).await? {
+        print(&approve_request::<S>(hub, &request).await?)?;
+    }
+    Ok(())
+}
+
+/// The requests that a run is waiting for, by stage if it is waiting for several.
+pub(super) async fn requests_of<S: Scope>(
+    hub: &Hub,
+    name: &str,
+    stage: Option<&str>,
+    all: bool,
+) -> anyhow::Result<Vec<String>> {
     let run: Obj<UpdateRun, S> = hub.find("run", name).await?;
     let around = RunInputs::<S>::read(hub, Some(&run.spec.placement_name)).await?;
     let now = Clock::Real.now();
     let Some(seen) = around.overview(&run, now) else {
         return Err(anyhow::anyhow!("{name:?} is not a valid run name"));
     };
-    let requests = meant(&seen, args.stage.as_deref(), args.all, now)?;
-    for request in requests {
-        print(&approve_request::<S>(hub, &request).await?)?;
-    }
-    Ok(())
+    meant(&seen, stage, all, now)
 }
 
 /// Approves a request by its name; returns the message.

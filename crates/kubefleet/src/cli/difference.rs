@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use fleet_api::kinds::Scope;
 use fleet_core::overview::{Change, ChangeSort, Version, changes};
+use fleet_core::placement::Propagation;
 use fleet_runtime::Clock;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -68,36 +69,45 @@ pub(crate) async fn diff(args: &DiffArgs) -> anyhow::Result<()> {
 }
 
 #[derive(Debug, Serialize)]
-struct Difference {
+pub(super) struct Difference {
     placement: String,
     from: String,
     to: String,
     changes: Vec<Change>,
 }
 
-async fn show_difference<S: Scope>(hub: &Hub, args: &DiffArgs) -> anyhow::Result<()> {
-    let versions = Versions::<S>::read(hub, &args.placement).await?;
-    let Some(from) = args.from.or_else(|| versions.in_use().map(Revision::Snapshot)) else {
+/// The differences between two versions of a placement; the older defaults to the newest on any cluster.
+pub(super) async fn difference<S: Scope>(
+    hub: &Hub,
+    placement: &str,
+    (from, to): (Option<Revision>, Revision),
+    propagation: &Propagation,
+) -> anyhow::Result<Difference> {
+    let versions = Versions::<S>::read(hub, placement).await?;
+    let Some(from) = from.or_else(|| versions.in_use().map(Revision::Snapshot)) else {
         return Err(Hinted {
-            what: format!("placement {:?} is not rolled out to any cluster yet", args.placement),
+            what: format!("placement {placement:?} is not rolled out to any cluster yet"),
             hint: format!(
-                "use --from INDEX to compare with a version; {} history {}{} lists them",
+                "use --from INDEX to compare with a version; {} history {placement}{} lists them",
                 program(),
-                args.placement,
                 versions.place()
             ),
         }
         .into());
     };
-    let propagation = args.propagation.propagation();
-    let before = versions.resources(hub, from, &propagation).await?;
-    let after = versions.resources(hub, args.to, &propagation).await?;
-    let difference = Difference {
-        placement: args.placement.clone(),
+    let before = versions.resources(hub, from, propagation).await?;
+    let after = versions.resources(hub, to, propagation).await?;
+    Ok(Difference {
+        placement: placement.to_owned(),
         from: describe_revision(from),
-        to: describe_revision(args.to),
+        to: describe_revision(to),
         changes: changes(&before, &after),
-    };
+    })
+}
+
+async fn show_difference<S: Scope>(hub: &Hub, args: &DiffArgs) -> anyhow::Result<()> {
+    let propagation = args.propagation.propagation();
+    let difference = difference::<S>(hub, &args.placement, (args.from, args.to), &propagation).await?;
     args.output.show(&difference, |one, paint| {
         if one.changes.is_empty() {
             return format!("{} and {} are the same.\n", capitalised(&one.from), one.to);

@@ -10,7 +10,7 @@ use fleet_api::kinds::{Obj, Scope, UpdateRun, UpdateStrategy};
 use fleet_api::safe_text::line;
 use fleet_api::types::{UpdateRunSpec, UpdateRunState};
 use fleet_core::overview::{Change, Contents, Forecast, Gate, GateTask, StageForecast, forecast};
-use fleet_core::placement::{self, PlacementFacts, ResourceSnapshotFacts, SnapshotIntervals};
+use fleet_core::placement::{self, PlacementFacts, Propagation, ResourceSnapshotFacts, SnapshotIntervals};
 use fleet_runtime::Clock;
 
 use super::changes::{Extent, render};
@@ -61,7 +61,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn show<S: Scope>(hub: &Hub, args: &Args) -> anyhow::Result<()> {
-    let seen = look_ahead::<S>(hub, args).await?;
+    let propagation = args.propagation.propagation();
+    let seen = look_ahead::<S>(hub, (&args.placement, &args.strategy, args.index), &propagation).await?;
     args.output.show(&seen, |seen, paint| render_forecast(seen, args, paint))?;
     match seen.problem {
         None => Ok(()),
@@ -87,20 +88,22 @@ async fn meant<S: Scope>(hub: &Hub, strategy: &str) -> anyhow::Result<Option<Str
     Ok((!near.is_empty()).then(|| format!("did you mean --strategy {}?", alternatives(&near))))
 }
 
-/// The forecast of a new run.
-async fn look_ahead<S: Scope>(hub: &Hub, args: &Args) -> anyhow::Result<Forecast> {
-    let (placement, strategy, index) = (args.placement.as_str(), args.strategy.as_str(), args.index);
+/// The forecast of a new run of a placement with a strategy, and the index of an older version.
+pub(super) async fn look_ahead<S: Scope>(
+    hub: &Hub,
+    (placement, strategy, index): (&str, &str, Option<u32>),
+    propagation: &Propagation,
+) -> anyhow::Result<Forecast> {
     let versions = Versions::<S>::read(hub, placement).await?;
     let Some(key) = placement_key::<S>(versions.placement.metadata.namespace.as_deref(), placement) else {
         return Err(anyhow::anyhow!("{placement:?} is not a valid placement name"));
     };
     let around = RunInputs::<S>::read(hub, Some(placement)).await?;
     let overriding = Overriding::read(hub).await?;
-    let propagation = args.propagation.propagation();
     let has_snapshot = index.is_some_and(|index| versions.all().iter().any(|version| version.index == index));
     let selectors = &versions.placement.spec.resource_selectors;
     let mut live =
-        if has_snapshot { Live::kinds(hub).await? } else { Live::read(hub, &key, selectors, &propagation).await? };
+        if has_snapshot { Live::kinds(hub).await? } else { Live::read(hub, &key, selectors, propagation).await? };
     let snapshots: Vec<ResourceSnapshotFacts<'_>> = versions.snapshots.iter().map(ResourceSnapshotFacts::of).collect();
     let content = placement::Observed {
         placement: PlacementFacts::of(&key, &versions.placement),
@@ -110,7 +113,7 @@ async fn look_ahead<S: Scope>(hub: &Hub, args: &Args) -> anyhow::Result<Forecast
         status_copy: placement::CopyFacts::default(),
         selection: None,
         inventory: &live,
-        propagation: &propagation,
+        propagation,
         snapshot_intervals: SnapshotIntervals::NONE,
     };
     let facts = overriding.facts();

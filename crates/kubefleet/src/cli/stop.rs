@@ -46,15 +46,16 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) async fn stop(args: &StopArgs) -> anyhow::Result<()> {
     let hub = args.hub.connect().await?;
-    in_scope!(hub, turn(&hub, &args.run, UpdateRunState::Stop))
+    print(&in_scope!(hub, turn(&hub, &args.run, UpdateRunState::Stop))?)
 }
 
 pub(crate) async fn resume(args: &ResumeArgs) -> anyhow::Result<()> {
     let hub = args.hub.connect().await?;
-    in_scope!(hub, turn(&hub, &args.run, UpdateRunState::Run))
+    print(&in_scope!(hub, turn(&hub, &args.run, UpdateRunState::Run))?)
 }
 
-async fn turn<S: Scope>(hub: &Hub, name: &str, wanted: UpdateRunState) -> anyhow::Result<()> {
+/// Sets the state of a run; returns the message.
+pub(super) async fn turn<S: Scope>(hub: &Hub, name: &str, wanted: UpdateRunState) -> anyhow::Result<String> {
     loop {
         let run: Obj<UpdateRun, S> = hub.find("run", name).await?;
         let around = RunInputs::<S>::read(hub, Some(&run.spec.placement_name)).await?;
@@ -63,7 +64,7 @@ async fn turn<S: Scope>(hub: &Hub, name: &str, wanted: UpdateRunState) -> anyhow
             check(&seen, wanted, &ago(seen.since, now))?;
         }
         if set_state(hub, &run, wanted).await? {
-            return print(&match wanted {
+            return Ok(match wanted {
                 UpdateRunState::Stop => {
                     format!("run {name} is stopping: clusters being updated finish, no others start\n")
                 }

@@ -26,6 +26,7 @@ use crate::nearest::{alternatives, nearest};
 use crate::output::{Hinted, ProblemsFound};
 use read::{Members, Reader};
 use server::Server;
+pub(crate) use subjects::Answer;
 use subjects::NotFound;
 
 /// Find out what is wrong with a run, placement or cluster, and how to fix it
@@ -58,16 +59,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
         return explain(args, text);
     }
     let hub = args.hub.connect().await?;
-    let kubectl = Kubectl { hub_context: args.hub.context.clone() };
-    let reader = Reader { hub: Server::new(hub.client.clone()), members: &hub, now: Clock::Real.now(), kubectl };
-    let namespace = hub.namespace.as_deref();
-    let answer = match &args.subject {
-        Some(subject) => reader.about(namespace, subject).await.map_err(|error| not_found(&hub, subject, error))?,
-        None => reader.everything(namespace).await,
-    };
-    if let (true, Some(first)) = (answer.diagnoses.is_empty(), answer.unread.first()) {
-        return Err(unreadable(&hub, first));
-    }
+    let answer = answer(&hub, &args.hub, args.subject.as_deref()).await?;
     args.output.show(&answer, print::answer)?;
     let worst = answer.diagnoses.iter().filter_map(Diagnosis::severity).max();
     match answer.unread.first() {
@@ -75,6 +67,21 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
         // Unread objects may have problems.
         Some(first) => Err(unreadable(&hub, first)),
         None => Ok(()),
+    }
+}
+
+/// The diagnoses of a subject, or of the whole fleet.
+pub(crate) async fn answer(hub: &Hub, flags: &HubFlags, subject: Option<&str>) -> anyhow::Result<Answer> {
+    let kubectl = Kubectl { hub_context: flags.context.clone() };
+    let reader = Reader { hub: Server::new(hub.client.clone()), members: hub, now: Clock::Real.now(), kubectl };
+    let namespace = hub.namespace.as_deref();
+    let answer = match subject {
+        Some(subject) => reader.about(namespace, subject).await.map_err(|error| not_found(hub, subject, error))?,
+        None => reader.everything(namespace).await,
+    };
+    match answer.unread.first() {
+        Some(first) if answer.diagnoses.is_empty() => Err(unreadable(hub, first)),
+        _ => Ok(answer),
     }
 }
 

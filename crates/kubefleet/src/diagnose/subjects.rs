@@ -12,7 +12,7 @@ use super::server::ReadError;
 /// All diagnoses, and the number of objects checked.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// Whether the whole fleet was checked; then only diagnoses with findings are listed.
     pub(super) whole_fleet: bool,
     pub(super) placements: usize,

@@ -2,6 +2,7 @@
 
 pub(crate) mod tree;
 
+use anyhow::Context as _;
 use fleet_api::kinds::{Obj, Placement, Scope, ScopeKind, UpdateRun};
 use fleet_core::overview::{PlacementOverview, RunOverview};
 use fleet_runtime::Clock;
@@ -80,20 +81,43 @@ fn of_kind<'a>(kind: &str, name: &'a str) -> anyhow::Result<Wanted<'a>> {
 pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     let wanted = args.wanted()?;
     let hub = args.hub.connect().await?;
-    in_scope!(hub, show(&hub, &wanted, args.output))
+    let now = Clock::Real.now();
+    let seen = in_scope!(hub, read(&hub, &wanted, now))?;
+    let wide = args.output.is_wide();
+    args.output.show(&seen, |seen, paint| match seen {
+        Seen::Run(run) => tree::of_run(run, now, paint, wide),
+        Seen::Placement(placement) => tree::of_placement(placement, now, paint, wide),
+        Seen::All(all) if all.runs.is_empty() && all.placements.is_empty() => nothing(&hub),
+        Seen::All(all) => tables(all, now, paint, wide),
+    })
 }
 
-async fn show<S: Scope>(hub: &Hub, wanted: &Wanted<'_>, output: OutputFlags) -> anyhow::Result<()> {
+/// What the command shows.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Seen {
+    All(Everything),
+    Run(RunOverview),
+    Placement(PlacementOverview),
+}
+
+/// The run or placement of this name, or all of them.
+pub(super) async fn either(hub: &Hub, name: Option<&str>) -> anyhow::Result<Seen> {
+    let wanted = name.map_or(Wanted::All, Wanted::Either);
+    in_scope!(hub, read(hub, &wanted, Clock::Real.now()))
+}
+
+async fn read<S: Scope>(hub: &Hub, wanted: &Wanted<'_>, now: Timestamp) -> anyhow::Result<Seen> {
     match *wanted {
-        Wanted::All => show_all::<S>(hub, output).await,
-        Wanted::Run(name) => show_run::<S>(hub, &hub.find("run", name).await?, output).await,
-        Wanted::Placement(name) => show_placement::<S>(hub, &hub.find("placement", name).await?, output).await,
+        Wanted::All => read_all::<S>(hub, now).await,
+        Wanted::Run(name) => read_run::<S>(hub, &hub.find("run", name).await?, now).await,
+        Wanted::Placement(name) => read_placement::<S>(hub, &hub.find("placement", name).await?, now).await,
         Wanted::Either(name) => {
             if let Some(run) = hub.get::<UpdateRun, S>(name).await? {
-                return show_run(hub, &run, output).await;
+                return read_run(hub, &run, now).await;
             }
             match hub.get::<Placement, S>(name).await? {
-                Some(placement) => show_placement(hub, &placement, output).await,
+                Some(placement) => read_placement(hub, &placement, now).await,
                 None => Err(neither::<S>(hub, name).await),
             }
         }
@@ -119,40 +143,31 @@ async fn neither<S: Scope>(hub: &Hub, name: &str) -> anyhow::Error {
     Hinted { what: format!("no run or placement {name:?} found{place}"), hint }.into()
 }
 
-async fn show_run<S: Scope>(hub: &Hub, run: &Obj<UpdateRun, S>, output: OutputFlags) -> anyhow::Result<()> {
+async fn read_run<S: Scope>(hub: &Hub, run: &Obj<UpdateRun, S>, now: Timestamp) -> anyhow::Result<Seen> {
     let around = RunInputs::<S>::read(hub, Some(&run.spec.placement_name)).await?;
-    let now = Clock::Real.now();
-    let Some(seen) = around.overview(run, now) else {
-        return Err(anyhow::anyhow!("the name of the run or of its placement is invalid"));
-    };
-    output.show(&seen, |seen, paint| tree::of_run(seen, now, paint, output.is_wide()))
+    let seen = around.overview(run, now).context("the name of the run or of its placement is invalid")?;
+    Ok(Seen::Run(seen))
 }
 
-async fn show_placement<S: Scope>(hub: &Hub, placement: &Obj<Placement, S>, output: OutputFlags) -> anyhow::Result<()> {
+async fn read_placement<S: Scope>(hub: &Hub, placement: &Obj<Placement, S>, now: Timestamp) -> anyhow::Result<Seen> {
     let around = RunInputs::<S>::read(hub, placement.metadata.name.as_deref()).await?;
     let runs = hub.list::<UpdateRun, S>(None).await?;
-    let now = Clock::Real.now();
-    let seen = around.placement_overview(placement, &runs, now);
-    output.show(&seen, |seen, paint| tree::of_placement(seen, now, paint, output.is_wide()))
+    Ok(Seen::Placement(around.placement_overview(placement, &runs, now)))
 }
 
 #[derive(Debug, Serialize)]
-struct Everything {
+pub(super) struct Everything {
     runs: Vec<RunOverview>,
     placements: Vec<PlacementOverview>,
 }
 
-async fn show_all<S: Scope>(hub: &Hub, output: OutputFlags) -> anyhow::Result<()> {
+async fn read_all<S: Scope>(hub: &Hub, now: Timestamp) -> anyhow::Result<Seen> {
     let around = RunInputs::<S>::read(hub, None).await?;
     let runs = hub.list::<UpdateRun, S>(None).await?;
-    let now = Clock::Real.now();
-    let all = Everything {
+    Ok(Seen::All(Everything {
         runs: runs.iter().filter_map(|run| around.overview(run, now)).collect(),
         placements: around.placements.iter().map(|one| around.placement_overview(one, &runs, now)).collect(),
-    };
-    let is_empty = all.runs.is_empty() && all.placements.is_empty();
-    let wide = output.is_wide();
-    output.show(&all, |all, paint| if is_empty { nothing(hub) } else { tables(all, now, paint, wide) })
+    }))
 }
 
 /// A message for an empty list, which mentions the other scope.
