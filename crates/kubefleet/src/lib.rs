@@ -20,6 +20,7 @@ mod diagnose;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hub_agent;
+mod install;
 mod member_agent;
 mod nearest;
 mod output;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use fleet_core::diagnose::explain_refusal;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
@@ -45,15 +47,29 @@ pub(crate) struct HubFlags {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// A hub with its client.
+/// A hub with its client; for `join` and `leave` also a member.
 pub(crate) struct Hub {
     pub(crate) client: kube::Client,
     /// `None` for cluster-scoped kinds.
     pub(crate) namespace: Option<String>,
+    /// What messages call it: `hub`, or `member`.
+    pub(crate) role: &'static str,
     /// The address, for messages.
     pub(crate) server: String,
+    /// The context of the kubeconfig; `None` in a pod.
+    pub(crate) context: Option<String>,
     /// The kubeconfig, which may have contexts of members.
     kubeconfig: Option<Kubeconfig>,
+}
+
+/// How another program can connect to a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) url: String,
+    /// The CA in PEM; `None` if the certificate is checked with the CAs of the system.
+    pub(crate) authority: Option<Vec<u8>>,
+    /// Whether the kubeconfig checks the certificate.
+    pub(crate) is_verified: bool,
 }
 
 impl fmt::Debug for Hub {
@@ -65,13 +81,21 @@ impl fmt::Debug for Hub {
 impl HubFlags {
     /// Creates the client; sends no request.
     pub(crate) async fn connect(&self) -> anyhow::Result<Hub> {
+        self.connect_as("hub").await
+    }
+
+    /// The same for a cluster that messages call `role`.
+    pub(crate) async fn connect_as(&self, role: &'static str) -> anyhow::Result<Hub> {
         let kubeconfig = self.read()?;
-        let config = match &kubeconfig {
-            Some(file) => config_of(file, self.context.as_deref()).await?,
-            None => kube::Config::incluster().context("cannot use the pod's service account")?,
+        let (config, context) = match &kubeconfig {
+            Some(file) => {
+                let context = known_context(file, self.context.as_deref())?;
+                (config_of(file, Some(&context)).await?, Some(context))
+            }
+            None => (kube::Config::incluster().context("cannot use the pod's service account")?, None),
         };
         let server = address(&config.cluster_url);
-        Ok(Hub { client: client_of(config)?, namespace: self.namespace.clone(), server, kubeconfig })
+        Ok(Hub { client: client_of(config)?, namespace: self.namespace.clone(), role, server, context, kubeconfig })
     }
 
     /// Names of the contexts.
@@ -107,9 +131,36 @@ impl Hub {
         client_of(config_of(file, Some(cluster)).await?).map(Some)
     }
 
+    /// The address and the CA in the kubeconfig.
+    pub(crate) fn endpoint(&self) -> anyhow::Result<Endpoint> {
+        let (Some(file), Some(context)) = (&self.kubeconfig, &self.context) else {
+            return Err(Hinted {
+                what: format!("the address of the {} for other clusters is unknown in a pod", self.role),
+                hint: "use a kubeconfig with --kubeconfig or KUBECONFIG".to_owned(),
+            }
+            .into());
+        };
+        let context = file.contexts.iter().find(|one| one.name == *context).and_then(|one| one.context.as_ref());
+        let name = context.map(|context| context.cluster.as_str()).unwrap_or_default();
+        let named = file.clusters.iter().find(|one| one.name == name).and_then(|one| one.cluster.as_ref());
+        let cluster = named.with_context(|| format!("the kubeconfig has no cluster {name:?}"))?;
+        let authority = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+            (Some(data), _) => Some(BASE64.decode(data).context("certificate-authority-data is not base64")?),
+            (None, Some(path)) => {
+                Some(std::fs::read(path).with_context(|| format!("cannot read the CA {path} of the kubeconfig"))?)
+            }
+            (None, None) => None,
+        };
+        Ok(Endpoint {
+            url: cluster.server.clone().unwrap_or_default(),
+            authority,
+            is_verified: !cluster.insecure_skip_tls_verify.unwrap_or(false),
+        })
+    }
+
     /// The error for a failed request; `doing` completes "cannot …".
     pub(crate) fn failed(&self, doing: impl fmt::Display, error: &kube::Error) -> anyhow::Error {
-        let Hinted { what, hint } = explain(&self.server, &doing.to_string(), error);
+        let Hinted { what, hint } = explain((self.role, &self.server), &doing.to_string(), error);
         if hint.is_empty() { anyhow::anyhow!(what) } else { Hinted { what, hint }.into() }
     }
 }
@@ -188,16 +239,16 @@ fn unreadable(error: &KubeconfigError, given: Option<&Path>) -> anyhow::Error {
 }
 
 /// Explains a failed request in one line with a hint, which may be empty.
-fn explain(server: &str, doing: &str, error: &kube::Error) -> Hinted {
+fn explain((role, server): (&str, &str), doing: &str, error: &kube::Error) -> Hinted {
     use kube::Error as E;
     let (what, hint) = match error {
-        E::Api(status) => return explain_status(server, doing, status),
+        E::Api(status) => return explain_status((role, server), doing, status),
         E::Service(_) | E::HyperError(_) | E::ReadEvents(_) => (
-            format!("cannot connect to the hub {server}: {}", innermost(error)),
+            format!("cannot connect to the {role} {server}: {}", innermost(error)),
             "check that it is running, or choose another with --context or --kubeconfig",
         ),
         E::Auth(_) => (
-            format!("cannot log in to the hub {server}: {}", innermost(error)),
+            format!("cannot log in to the {role} {server}: {}", innermost(error)),
             "check the credentials of the context, or choose another with --context",
         ),
         _ => (format!("cannot {doing}: {}", first_line(&innermost(error))), ""),
@@ -205,12 +256,12 @@ fn explain(server: &str, doing: &str, error: &kube::Error) -> Hinted {
     Hinted { what, hint: hint.to_owned() }
 }
 
-fn explain_status(server: &str, doing: &str, status: &kube::core::Status) -> Hinted {
+fn explain_status((role, server): (&str, &str), doing: &str, status: &kube::core::Status) -> Hinted {
     let message = first_line(&status.message);
     let names_an_object = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
     let (what, hint) = match status.code {
         401 => (
-            format!("the hub {server} does not accept your credentials"),
+            format!("the {role} {server} does not accept your credentials"),
             "check the user of the context, or choose another with --context",
         ),
         403 => return forbidden(doing, message),
@@ -334,7 +385,8 @@ mod tests {
 
     fn refused(code: u16, message: &str) -> String {
         let status = kube::core::Status { code, message: message.to_owned(), ..kube::core::Status::default() };
-        let Hinted { what, hint } = explain("https://hub:6443", "list runs", &kube::Error::Api(Box::new(status)));
+        let Hinted { what, hint } =
+            explain(("hub", "https://hub:6443"), "list runs", &kube::Error::Api(Box::new(status)));
         format!("{what}\n{hint}")
     }
 
@@ -358,7 +410,7 @@ mod tests {
             "run \"a\" is invalid: spec: Invalid value: invalid state transition: cannot transition from Initialize to Stop",
         ));
         let gone = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
-        let explained = explain("https://hub:6443", "list runs", &kube::Error::Service(Box::new(gone)));
+        let explained = explain(("hub", "https://hub:6443"), "list runs", &kube::Error::Service(Box::new(gone)));
         assert_eq!(explained.what, "cannot connect to the hub https://hub:6443: Connection refused");
     }
 

@@ -11,7 +11,7 @@
 //! | `status`, `watch` | the views; both use `status/tree` |
 //! | `state_labels`, `progress_bar` | labels of states and progress bars of all views |
 
-mod approve;
+pub(crate) mod approve;
 mod changes;
 pub(crate) mod completion;
 pub(crate) mod connection;
@@ -64,6 +64,8 @@ pub(crate) enum Verb {
     DrainCluster(drain::Args),
     #[command(visible_alias = "uncordoncluster")]
     Uncordon(uncordon::Args),
+    #[command(flatten)]
+    Install(crate::install::Verb),
 }
 
 impl Verb {
@@ -90,14 +92,22 @@ impl Verb {
             Verb::Drain(args) => Box::pin(drain::run(args, WhatStays::IsAnError)),
             Verb::DrainCluster(args) => Box::pin(drain::run(args, WhatStays::IsTold)),
             Verb::Uncordon(args) => Box::pin(uncordon::run(args)),
+            Verb::Install(verb) => Box::pin(verb.execute()),
         }
     }
 }
 
 /// Moves hub flags before the command behind it: kubectl accepts them in both places.
 pub(crate) fn flags_last(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    const TAKING_A_VALUE: [&str; 6] =
-        ["--context", "--hub-cluster-context", "--hubClusterContext", "--kubeconfig", "--namespace", "-n"];
+    const TAKING_A_VALUE: [&str; 7] = [
+        "--context",
+        "--hub-context",
+        "--hub-cluster-context",
+        "--hubClusterContext",
+        "--kubeconfig",
+        "--namespace",
+        "-n",
+    ];
     let mut rest = arguments.into_iter();
     let mut sorted: Vec<OsString> = rest.next().into_iter().collect();
     let mut flags = Vec::new();

@@ -16,7 +16,7 @@ use crate::output::Hinted;
 /// Timeout of a request.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 const MERGE: &str = "application/merge-patch+json";
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 impl Hub {
     /// The namespace for objects of a kind.
@@ -157,7 +157,7 @@ impl Hub {
         Some(format!("a {} of that name exists in another namespace: use -n {namespace}", namespaced.kind))
     }
 
-    async fn request<T: DeserializeOwned>(
+    pub(crate) async fn request<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -173,16 +173,17 @@ impl Hub {
         }
     }
 
-    fn explain_failure(&self, doing: &str, failure: RequestFailure) -> anyhow::Error {
+    pub(crate) fn explain_failure(&self, doing: &str, failure: RequestFailure) -> anyhow::Error {
         match failure {
             RequestFailure::Refused(error) => self.failed(doing, &error),
             RequestFailure::Late => Hinted {
                 what: format!(
-                    "cannot {doing}: the hub {} did not answer in {} s",
+                    "cannot {doing}: the {} {} did not answer in {} s",
+                    self.role,
                     self.server,
                     LONGEST_REQUEST.as_secs()
                 ),
-                hint: "try again, or check the API server of the hub".to_owned(),
+                hint: format!("try again, or check the API server of the {}", self.role),
             }
             .into(),
         }
@@ -190,7 +191,7 @@ impl Hub {
 }
 
 /// Why a request failed.
-enum RequestFailure {
+pub(crate) enum RequestFailure {
     Refused(kube::Error),
     Late,
 }
@@ -212,7 +213,7 @@ fn id_of(info: &KindInfo) -> KindId {
 }
 
 /// The 404 of a missing kind does not name an object.
-fn names_an_object(error: &kube::Error) -> bool {
+pub(crate) fn names_an_object(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => {
             status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())

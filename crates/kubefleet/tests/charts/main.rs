@@ -16,6 +16,7 @@ mod agent;
 mod chart;
 mod install;
 mod kubelet;
+mod manifests;
 #[path = "../shared/objects.rs"]
 #[allow(dead_code, reason = "shared with tests that ask for more")]
 mod objects;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use apiserver::auth::User;
@@ -14,7 +14,7 @@ use fleet_api::yaml;
 use fleet_runtime::{DiscoveredKind, TaskPanicked, discover};
 use fleet_sim::agents::{AgentEnvironment, hub_agent, hub_identity, immediate_hub_options, member_agent};
 use fleet_sim::member::{SimulatedMember, identity};
-use fleet_sim::setup::{add_member, all_joined, prepare_hub, set_up_member};
+use fleet_sim::setup::{add_member, add_nodes, all_joined, prepare_hub, set_up_member};
 use fleet_sim::workloads::{Behaviours, Workloads};
 use futures::StreamExt as _;
 use kube::core::WatchEvent;
@@ -48,11 +48,16 @@ pub(crate) struct Fleet {
     directory: TempDir,
     admin: kube::Client,
     kinds: Vec<DiscoveredKind>,
+    server: Embedded,
     /// Stopped on drop.
-    _server: Embedded,
     _listening: Listening,
-    _agents: JoinSet<Result<(), TaskPanicked>>,
+    agents: Mutex<JoinSet<Result<(), TaskPanicked>>>,
     _workloads: Vec<Workloads>,
+}
+
+/// A cluster that is no member yet.
+fn outsider(name: &str) -> SimulatedMember {
+    SimulatedMember::new(name).unwrap().applying()
 }
 
 fn administrator() -> User {
@@ -61,6 +66,11 @@ fn administrator() -> User {
 
 impl Fleet {
     pub(crate) async fn start(members: u16) -> Self {
+        Self::start_with(members, &[]).await
+    }
+
+    /// Also with clusters that are no members, on which pods run.
+    pub(crate) async fn start_with(members: u16, clusters: &[String]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = Embedded::start(Options::default()).await.unwrap();
         let listening = server.listen("127.0.0.1:0".parse().unwrap(), &[]).await.unwrap();
@@ -85,8 +95,18 @@ impl Fleet {
             agents.spawn(agent.run(std::future::pending()));
             names.push(member.name.to_string());
         }
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
         tokio::time::timeout(TIMEOUT, all_joined(&admin, &names, |_| {})).await.unwrap().unwrap();
+        for name in clusters.iter().map(String::as_str) {
+            workloads.push(Workloads::start(&server.cluster(name), behaviours.clone()));
+            let own = kube::Client::new(server.service(name, administrator()), "default");
+            set_up_member(&own, &outsider(name)).await.unwrap();
+            names.push(name);
+        }
+        if !clusters.is_empty() {
+            workloads.push(Workloads::start(&server.cluster(ROOT_CLUSTER), behaviours.clone()));
+            add_nodes(&admin, &outsider("hub")).await.unwrap();
+        }
         std::fs::write(directory.path().join("config"), config(&server, &listening, &names)).unwrap();
         std::fs::write(directory.path().join("broken"), "clusters: [\n").unwrap();
         std::fs::write(directory.path().join("gone"), GONE).unwrap();
@@ -94,7 +114,23 @@ impl Fleet {
             std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubefleet"), directory.path().join(name)).unwrap();
         }
         let kinds = discover(&admin).await.unwrap().kinds;
-        Self { directory, admin, kinds, _server: server, _listening: listening, _agents: agents, _workloads: workloads }
+        let agents = Mutex::new(agents);
+        Self { directory, admin, kinds, server, _listening: listening, agents, _workloads: workloads }
+    }
+
+    /// A client of an administrator of a cluster.
+    pub(crate) fn client(&self, cluster: &str) -> kube::Client {
+        kube::Client::new(self.server.service(cluster, administrator()), "default")
+    }
+
+    /// Starts the agent of a cluster with the identity that `join` creates.
+    pub(crate) fn start_agent(&self, name: &str) {
+        let account = format!("system:serviceaccount:fleet-system:{name}");
+        let groups = ["system:serviceaccounts", "system:serviceaccounts:fleet-system"].map(str::to_owned);
+        let identity = User::authenticated(&account, groups);
+        let client = kube::Client::new(self.server.service(ROOT_CLUSTER, identity), "default");
+        let agent = member_agent(client, self.client(name), &outsider(name), &AgentEnvironment::real()).unwrap();
+        self.agents.lock().unwrap().spawn(agent.run(std::future::pending()));
     }
 
     /// Runs a command in its own directory with a clean environment.

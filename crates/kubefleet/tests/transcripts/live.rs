@@ -19,7 +19,7 @@ async fn fleet_of(script: &str) -> Fleet {
                 }
             }
             Step::Run { command, .. } => drop(fleet.run(&command).await),
-            Step::Remark(_) | Step::Patch { .. } => {}
+            Step::Remark(_) | Step::Agent(_) | Step::Patch { .. } => {}
         }
     }
     panic!("the script has no run");

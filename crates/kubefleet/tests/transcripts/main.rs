@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod fleet;
+mod joining;
 mod live;
 mod script;
 mod seen;
@@ -40,6 +41,7 @@ scripts! {
     scheduling_49_a_drain_that_a_budget_blocks
     mistakes
     diagnose
+    joining
 }
 
 fn directory() -> PathBuf {
@@ -62,11 +64,12 @@ async fn check(name: &str) {
     let path = directory().join(format!("{name}.txt"));
     let text = std::fs::read_to_string(&path).unwrap();
     let mut script = Script::parse(&text);
-    let fleet = Fleet::start(script.members).await;
+    let fleet = Fleet::start_with(script.members, &script.clusters).await;
     for step in &mut script.steps {
         match step {
             Step::Remark(_) => {}
             Step::Apply(yaml) => fleet.apply(yaml).await,
+            Step::Agent(name) => fleet.start_agent(name),
             Step::Patch { object, change } => fleet.patch(object, change).await,
             Step::Wait { object, wanted } => fleet.wait(object, wanted).await,
             Step::Run { command, output } => *output = fleet.run(command).await,

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `# text` | a comment |
 //! | `members N` | number of members, in the first line that is not a comment; 3 by default |
+//! | `cluster NAME` | a cluster that is no member, with a context; in the first lines |
+//! | `agent NAME` | from now on a member agent runs beside that cluster, with the identity that `join` creates |
 //! | `apply` … `end` | these YAML documents are applied |
 //! | `patch KIND NAMESPACE/NAME JSON` | a merge patch; `-` for no namespace |
 //! | `wait KIND NAMESPACE/NAME TYPE=WORD` | until a condition of that type has this status or reason |
@@ -15,6 +17,7 @@ use std::fmt;
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) members: u16,
+    pub(crate) clusters: Vec<String>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -23,6 +26,7 @@ pub(crate) enum Step {
     /// Comments, blank lines, and settings of the script.
     Remark(String),
     Apply(String),
+    Agent(String),
     Patch {
         object: Object,
         change: String,
@@ -61,7 +65,7 @@ impl fmt::Display for Object {
 
 impl Script {
     pub(crate) fn parse(text: &str) -> Self {
-        let mut script = Self { members: 3, steps: Vec::new() };
+        let mut script = Self { members: 3, clusters: Vec::new(), steps: Vec::new() };
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
             let words: Vec<&str> = line.splitn(4, ' ').collect();
@@ -70,6 +74,11 @@ impl Script {
                     script.members = count.parse().unwrap();
                     Step::Remark(line.to_owned())
                 }
+                ["cluster", name] => {
+                    script.clusters.push(name.to_owned());
+                    Step::Remark(line.to_owned())
+                }
+                ["agent", name] => Step::Agent(name.to_owned()),
                 ["apply"] => {
                     let yaml: Vec<&str> = lines.by_ref().take_while(|line| *line != "end").collect();
                     Step::Apply(yaml.join("\n") + "\n")
@@ -100,7 +109,7 @@ impl Script {
 
 /// Whether a line begins a step. Outputs never begin like this.
 fn begins_a_step(line: &str) -> bool {
-    ["$ ", "# ", "apply", "patch ", "wait "].iter().any(|start| line.starts_with(start))
+    ["$ ", "# ", "apply", "agent ", "patch ", "wait "].iter().any(|start| line.starts_with(start))
 }
 
 impl fmt::Display for Script {
@@ -108,6 +117,7 @@ impl fmt::Display for Script {
         for (place, step) in self.steps.iter().enumerate() {
             match step {
                 Step::Remark(text) => writeln!(f, "{text}")?,
+                Step::Agent(name) => writeln!(f, "agent {name}")?,
                 Step::Apply(yaml) => write!(f, "apply\n{yaml}end\n")?,
                 Step::Patch { object, change } => writeln!(f, "patch {object} {change}")?,
                 Step::Wait { object, wanted: (type_, word) } => writeln!(f, "wait {object} {type_}={word}")?,

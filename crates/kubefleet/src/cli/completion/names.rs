@@ -56,7 +56,7 @@ pub(super) fn sort(place: &Place<'_>) -> Sort {
         return Sort::Files;
     }
     let named = match (place.verb.get_name(), argument.get_id().as_str()) {
-        (_, "context") => Named::Contexts,
+        (_, "context" | "hub_context") | ("join", "cluster") => Named::Contexts,
         (_, "namespace") => Named::Namespaces,
         (_, "run") => Named::Runs,
         (_, "stage") => Named::Stages,
@@ -86,9 +86,10 @@ pub(super) struct Question {
 impl Question {
     pub(super) fn new(sort: Sort, place: &Place<'_>) -> Self {
         let last = |id: &str| place.last(id).map(str::to_owned);
+        let names_the_member = matches!(place.verb.get_name(), "join" | "leave");
         let flags = HubFlags {
             namespace: last("namespace"),
-            context: last("context"),
+            context: last(if names_the_member { "hub_context" } else { "context" }),
             kubeconfig: last("kubeconfig").map(Into::into),
         };
         Self { sort, flags, run: last("run"), placement: last("placement"), kind: last("name") }
@@ -197,6 +198,15 @@ mod tests {
         "diff allowed_propagating_apis",
         "diff skipped_propagating_namespaces",
     ];
+    const FREE_ABOUT_INSTALLATION: &[&str] = &[
+        "join registry",
+        "join tag",
+        "join label",
+        "join hub_url",
+        "join timeout",
+        "leave timeout",
+        "uninstall timeout",
+    ];
     const FREE_ELSEWHERE: &[&str] = &[
         "up members",
         "up listen",
@@ -220,8 +230,7 @@ mod tests {
                 }
             }
         }
-        let mut expected: Vec<&str> =
-            FREE.iter().chain(FREE_ABOUT_PROPAGATION).chain(FREE_ELSEWHERE).copied().collect();
+        let mut expected: Vec<&str> = [FREE, FREE_ABOUT_PROPAGATION, FREE_ABOUT_INSTALLATION, FREE_ELSEWHERE].concat();
         expected.sort_unstable();
         free.sort_unstable();
         assert_eq!(free, expected);
