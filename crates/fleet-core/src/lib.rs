@@ -8,6 +8,7 @@
 
 pub mod apply;
 pub mod diagnose;
+pub mod doctor;
 mod envelope;
 pub mod eviction;
 pub mod membership;

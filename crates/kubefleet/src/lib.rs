@@ -16,6 +16,7 @@ mod cli;
 mod crds;
 mod demo;
 mod diagnose;
+mod doctor;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

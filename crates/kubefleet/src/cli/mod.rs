@@ -66,6 +66,7 @@ pub(crate) enum Verb {
     Uncordon(uncordon::Args),
     #[command(flatten)]
     Install(crate::install::Verb),
+    Doctor(crate::doctor::Args),
 }
 
 impl Verb {
@@ -92,6 +93,7 @@ impl Verb {
             Verb::Drain(args) => Box::pin(drain::run(args, WhatStays::IsAnError)),
             Verb::DrainCluster(args) => Box::pin(drain::run(args, WhatStays::IsTold)),
             Verb::Uncordon(args) => Box::pin(uncordon::run(args)),
+            Verb::Doctor(args) => Box::pin(crate::doctor::run(args)),
             Verb::Install(verb) => Box::pin(verb.execute()),
         }
     }

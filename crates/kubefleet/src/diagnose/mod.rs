@@ -24,6 +24,7 @@ use crate::cli::connection::{Hub, HubFlags};
 use crate::cli::output::OutputFlags;
 use crate::nearest::{alternatives, nearest};
 use crate::output::{Hinted, ProblemsFound};
+pub(crate) use print::fix as print_fix;
 use read::{Members, Reader};
 use server::Server;
 pub(crate) use subjects::Answer;

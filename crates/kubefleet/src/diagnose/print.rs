@@ -96,7 +96,7 @@ fn links(finding: &Finding) -> String {
     }
 }
 
-pub(super) fn fix(out: &mut String, word: &str, fix: &Fix, paint: Paint) {
+pub(crate) fn fix(out: &mut String, word: &str, fix: &Fix, paint: Paint) {
     let _ = writeln!(out, "  {} {}", paint.paint(Tone::Good, &format!("{word}:")), line(&fix.what));
     for step in &fix.steps {
         if step.what != fix.what {

@@ -5,6 +5,7 @@
 use anyhow::{Context as _, bail};
 use fleet_api::kinds::{AppliedWork, all_crds};
 use fleet_api::well_known::namespaces::FLEET_SYSTEM;
+use fleet_core::doctor::Denied;
 use fleet_runtime::KindId;
 use serde_json::{Value, json};
 
@@ -153,6 +154,76 @@ fn replaced(text: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
         out.push_str(rest);
     }
     Ok(out)
+}
+
+/// A permission that an agent needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Right {
+    /// `None` for all namespaces.
+    pub(crate) namespace: Option<String>,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    /// Empty for all names.
+    pub(crate) name: String,
+    pub(crate) verb: String,
+}
+
+impl Right {
+    pub(crate) fn denied(&self, user: &str) -> Denied {
+        let group = if self.group.is_empty() { String::new() } else { format!(".{}", self.group) };
+        let subresource = if self.subresource.is_empty() { String::new() } else { format!("/{}", self.subresource) };
+        Denied {
+            user: user.to_owned(),
+            verb: self.verb.clone(),
+            resource: format!("{}{group}{subresource}", self.resource),
+            namespace: self.namespace.clone(),
+        }
+    }
+}
+
+/// The permissions of the hub agent.
+pub(crate) fn hub_rights() -> Vec<Right> {
+    rights_in(HUB)
+}
+
+/// The permissions of the member agent on its own cluster.
+pub(crate) fn member_rights() -> Vec<Right> {
+    rights_in(MEMBER)
+}
+
+fn rights_in(manifests: &str) -> Vec<Right> {
+    let objects = fleet_api::yaml::documents(manifests).unwrap_or_default();
+    objects.iter().flat_map(|object| rights_of(&object["rules"], object["metadata"]["namespace"].as_str())).collect()
+}
+
+/// The permissions of the rules of a role. Rules about paths are left out.
+pub(crate) fn rights_of(rules: &Value, namespace: Option<&str>) -> Vec<Right> {
+    let texts = |rule: &Value, field: &str| -> Vec<String> {
+        let items = rule[field].as_array().into_iter().flatten();
+        items.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut rights = Vec::new();
+    for rule in rules.as_array().into_iter().flatten() {
+        let names = texts(rule, "resourceNames");
+        let names = if names.is_empty() { vec![String::new()] } else { names };
+        for group in texts(rule, "apiGroups") {
+            for resource in texts(rule, "resources") {
+                let (resource, subresource) = resource.split_once('/').unwrap_or((&resource, ""));
+                for name in &names {
+                    rights.extend(texts(rule, "verbs").into_iter().map(|verb| Right {
+                        namespace: namespace.map(str::to_owned),
+                        group: group.clone(),
+                        resource: resource.to_owned(),
+                        subresource: subresource.to_owned(),
+                        name: name.clone(),
+                        verb,
+                    }));
+                }
+            }
+        }
+    }
+    rights
 }
 
 /// The kind of an object of these manifests. Plurals are regular.

@@ -5,6 +5,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../shared/breakages.rs"]
+mod breakages;
+mod doctoring;
 mod fleet;
 mod joining;
 mod live;

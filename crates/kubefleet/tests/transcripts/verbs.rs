@@ -25,7 +25,7 @@ const LINES: [&str; 15] = [
 ];
 
 /// Commands with other errors, which have tests of their own: they talk to two clusters, or to none.
-const OPERATING: [&str; 4] = ["install", "join", "leave", "uninstall"];
+const OPERATING: [&str; 5] = ["doctor", "install", "join", "leave", "uninstall"];
 
 /// Errors before a command does anything, with a part of the message.
 const WRONG: [(&str, &str); 6] = [
