@@ -17,6 +17,25 @@ pub fn admission_answers(body: &[u8], lookups: &dyn AdmissionLookups) -> Vec<Val
         .collect()
 }
 
+/// What a message of an assistant leads to.
+#[derive(Debug)]
+pub struct AssistantStep {
+    /// The line that is answered at once.
+    pub answer: Option<String>,
+    /// Whether it calls a tool that writes.
+    pub writes: bool,
+}
+
+/// Reads a message as `kubefleet mcp` does, with or without `--allow-writes`.
+pub fn assistant_message(message: &[u8], allow_writes: bool) -> AssistantStep {
+    use crate::mcp::protocol::{Server, Step, line};
+    match (Server { allow_writes }).receive(message) {
+        Step::Answer(answer) => AssistantStep { answer: Some(line(&answer)), writes: false },
+        Step::Call { call, .. } => AssistantStep { answer: None, writes: call.tool.writes() },
+        Step::Cancel(_) | Step::Nothing => AssistantStep { answer: None, writes: false },
+    }
+}
+
 /// The operations in the response of an AdmissionReview.
 pub fn patch_of(response: &Value) -> Option<Value> {
     let text = response.get("patch")?.as_str()?;

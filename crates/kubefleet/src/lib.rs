@@ -22,6 +22,7 @@ mod doctor;
 pub mod fuzzing;
 mod hub_agent;
 mod install;
+mod mcp;
 mod member_agent;
 mod nearest;
 mod output;

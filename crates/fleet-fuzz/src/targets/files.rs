@@ -1,4 +1,4 @@
-//! Files and bodies that reach the programs: kubeconfigs, fleet files, AdmissionReviews.
+//! Files and bodies that reach the programs: kubeconfigs, fleet files, AdmissionReviews, messages of assistants.
 
 use std::collections::BTreeMap;
 
@@ -44,6 +44,29 @@ pub(super) const FLEET_WORDS: &[&str] = &[
     "&a ",
     "*a",
     "<<: *a",
+];
+pub(super) const ASSISTANT_WORDS: &[&str] = &[
+    "jsonrpc",
+    "2.0",
+    "id",
+    "method",
+    "params",
+    "initialize",
+    "protocolVersion",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "notifications/cancelled",
+    "requestId",
+    "name",
+    "arguments",
+    "status",
+    "approve",
+    "resume",
+    "run",
+    "subject",
+    "cluster/east",
+    "--kubeconfig=x",
 ];
 pub(super) const REVIEW_WORDS: &[&str] = &[
     "admission.k8s.io/v1",
@@ -105,6 +128,22 @@ pub(super) fn fleet_file(input: &[u8]) {
     if let Some(complaint) = fuzzing::fleet_file_complaint(text) {
         assert!(!complaint.trim().is_empty());
         assert_eq!(complaint.lines().count(), 1, "{complaint:?}");
+    }
+}
+
+/// A message of an assistant: an answer has its id and is one line of JSON; nothing is written unless that is allowed.
+pub(super) fn assistant(input: &[u8]) {
+    let allowed = fuzzing::assistant_message(input, true);
+    let refused = fuzzing::assistant_message(input, false);
+    assert!(!refused.writes, "a tool that writes is called without permission");
+    for line in [allowed.answer, refused.answer].into_iter().flatten() {
+        assert!(line.ends_with('\n') && line.lines().count() == 1, "{line:?}");
+        assert!(!line.trim_end().chars().any(fleet_api::safe_text::is_hidden), "{line:?}");
+        let answer = parsed(line.as_bytes()).unwrap_or_default();
+        assert_eq!(answer["jsonrpc"], "2.0");
+        assert!(answer.get("result").is_some() != answer.get("error").is_some(), "{line}");
+        let asked = parsed(input).map(|message| field(&message, "id")).unwrap_or_default();
+        assert!(answer["id"] == asked || answer["id"].is_null(), "{line}");
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `recovery` | the log and the snapshots of a data directory |
 //! | `edge` | HTTP requests |
 //! | `works` | manifests, envelopes and overrides of Works; messages and names in objects |
-//! | `files` | AdmissionReviews, kubeconfigs, fleet files |
+//! | `files` | AdmissionReviews, kubeconfigs, fleet files, messages of assistants |
 //! | `diagnosis` | commands to paste and text for a terminal |
 
 mod bodies;
@@ -80,6 +80,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kubeconfig", form: Form::Json, words: files::KUBECONFIG_WORDS, check: files::kubeconfig },
     Target { name: "printed_commands", form: Form::Json, words: diagnosis::WORDS, check: diagnosis::commands },
     Target { name: "terminal_output", form: Form::Plain, words: diagnosis::WORDS, check: diagnosis::terminal },
+    Target { name: "assistant", form: Form::Json, words: files::ASSISTANT_WORDS, check: files::assistant },
     Target { name: "fleet_file", form: Form::Plain, words: files::FLEET_WORDS, check: files::fleet_file },
 ];
 

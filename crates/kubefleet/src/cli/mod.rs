@@ -9,8 +9,10 @@
 //! | `run_inputs`, `versions` | the objects around a run; the versions of a placement |
 //! | `live`, `overriding`, `propagation` | objects that selectors and overrides would select now; flags for what is never placed |
 //! | `status`, `watch` | the views; both use `status/tree` |
+//! | `answers` | the results as values, for `kubefleet mcp` |
 //! | `state_labels`, `progress_bar` | labels of states and progress bars of all views |
 
+pub(crate) mod answers;
 pub(crate) mod approve;
 mod changes;
 pub(crate) mod completion;
@@ -23,7 +25,7 @@ pub(crate) mod output;
 mod overriding;
 mod plan;
 pub(crate) mod progress_bar;
-mod propagation;
+pub(crate) mod propagation;
 pub(crate) mod rights;
 pub(crate) mod run_inputs;
 mod start;
@@ -67,6 +69,7 @@ pub(crate) enum Verb {
     #[command(flatten)]
     Install(crate::install::Verb),
     Doctor(crate::doctor::Args),
+    Mcp(crate::mcp::Args),
 }
 
 impl Verb {
@@ -94,6 +97,7 @@ impl Verb {
             Verb::DrainCluster(args) => Box::pin(drain::run(args, WhatStays::IsTold)),
             Verb::Uncordon(args) => Box::pin(uncordon::run(args)),
             Verb::Doctor(args) => Box::pin(crate::doctor::run(args)),
+            Verb::Mcp(args) => Box::pin(crate::mcp::run(args)),
             Verb::Install(verb) => Box::pin(verb.execute()),
         }
     }

@@ -11,6 +11,7 @@ mod doctoring;
 mod fleet;
 mod joining;
 mod live;
+mod mcp;
 mod script;
 mod seen;
 #[path = "../shared/terminal.rs"]

@@ -1,4 +1,4 @@
-//! Normalises output: ages, random suffixes, ports, times.
+//! Normalises output: ages, random suffixes, ports, times, and the states that a command saw while it was waiting.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -15,6 +15,21 @@ static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     table.map(|(pattern, placeholder)| (Regex::new(pattern).unwrap(), placeholder)).into()
 });
 
+/// What `install`, `join` and `leave` print while they wait: how much of it is seen depends on the machine.
+static WAITING: LazyLock<Regex> = LazyLock::new(|| {
+    let states = [
+        r"\d+ of \d+ pods of the agent are available",
+        r"the Deployment does not exist yet",
+        r"[\w.-]+ is not served yet",
+        r#"\w+ "[\w.-]+" is being deleted"#,
+        r"the hub has not issued the token yet",
+        r"the hub agent has not seen \S+ yet",
+        r"the agent of \S+ has not reported to the hub yet",
+        r"still waiting, \d+ s",
+    ];
+    Regex::new(&format!("^    ({})$", states.join("|"))).unwrap()
+});
+
 static BLANKS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\S) {2,}").unwrap());
 
 pub(crate) fn normalised(text: &str, directory: &Path) -> String {
@@ -23,6 +38,7 @@ pub(crate) fn normalised(text: &str, directory: &Path) -> String {
         text = pattern.replace_all(&text, *placeholder).into_owned();
     }
     // The widths of columns depend on ages.
-    let lines: Vec<String> = text.lines().map(|line| BLANKS.replace_all(line, "$1  ").trim_end().to_owned()).collect();
+    let said = text.lines().filter(|line| !WAITING.is_match(line));
+    let lines: Vec<String> = said.map(|line| BLANKS.replace_all(line, "$1  ").trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
 }

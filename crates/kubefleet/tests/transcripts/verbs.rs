@@ -25,7 +25,7 @@ const LINES: [&str; 15] = [
 ];
 
 /// Commands with other errors, which have tests of their own: they talk to two clusters, or to none.
-const OPERATING: [&str; 5] = ["doctor", "install", "join", "leave", "uninstall"];
+const OPERATING: [&str; 6] = ["doctor", "install", "join", "leave", "mcp", "uninstall"];
 
 /// Errors before a command does anything, with a part of the message.
 const WRONG: [(&str, &str); 6] = [
@@ -130,7 +130,7 @@ async fn exit_codes_are_as_documented() {
 }
 
 /// A fleet with a placement, a strategy and a run that waits.
-async fn waiting() -> Fleet {
+pub(crate) async fn waiting() -> Fleet {
     let text = std::fs::read_to_string(crate::directory().join("approve.txt")).unwrap();
     let fleet = Fleet::start(3).await;
     for step in Script::parse(&text).steps {

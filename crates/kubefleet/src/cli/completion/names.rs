@@ -206,6 +206,9 @@ mod tests {
         "join timeout",
         "leave timeout",
         "uninstall timeout",
+        "mcp skipped_propagating_apis",
+        "mcp allowed_propagating_apis",
+        "mcp skipped_propagating_namespaces",
     ];
     const FREE_ELSEWHERE: &[&str] = &[
         "up members",
