@@ -57,6 +57,18 @@ fn charts_and_images_have_the_version_of_the_programs() {
 }
 
 #[test]
+fn the_table_of_supported_versions_names_the_pinned_releases() {
+    let page = file("docs/INSTALL.md");
+    for minor in fleet_core::doctor::SUPPORTED_MINORS {
+        assert!(page.contains(&format!("| 1.{minor} |")), "1.{minor} is not in the table");
+    }
+    for release in xtask::real::versions::RELEASES {
+        let row = format!("| {} | {} |", release.minor(), release.version);
+        assert!(page.contains(&row), "{row} is not in the table");
+    }
+}
+
+#[test]
 fn both_charts_treat_definitions_in_the_same_way() {
     let [hub, member] = CHARTS.map(|chart| file(&format!("charts/{chart}/templates/definitions.yaml")));
     assert_eq!(hub, member);

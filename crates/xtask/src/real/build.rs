@@ -1,7 +1,7 @@
 //! Builds the real components from source with Go and keeps them in a cache outside of the clone. The cache is keyed by
 //! version; a lock file lets concurrent builds share one result. Needs Go and a module proxy.
 
-use super::versions;
+use super::versions::{self, RELEASES, Release};
 use crate::console;
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
@@ -26,8 +26,8 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    fn in_cache(cache: &Path) -> Self {
-        let kubernetes = cache.join(format!("kubernetes-{}", versions::KUBERNETES));
+    fn in_cache(cache: &Path, release: Release) -> Self {
+        let kubernetes = cache.join(format!("kubernetes-{}", release.version));
         Self {
             etcd: cache.join(format!("etcd-{}", versions::ETCD)).join("etcd"),
             kube_apiserver: kubernetes.join("kube-apiserver"),
@@ -65,10 +65,15 @@ fn cache_dir_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf>
         .context("no cache directory: set KUBEFLEET_CACHE or HOME")
 }
 
-/// The programs; builds them if the cache does not have them. Waits for a concurrent build.
+/// The programs of the release in the environment; builds them if the cache does not have them.
 pub fn ensure() -> Result<Binaries> {
+    ensure_release(Release::chosen()?)
+}
+
+/// The programs of a release. Waits for a concurrent build.
+pub fn ensure_release(release: Release) -> Result<Binaries> {
     let cache = cache_dir()?.join("real");
-    let binaries = Binaries::in_cache(&cache);
+    let binaries = Binaries::in_cache(&cache, release);
     if binaries.complete() {
         return Ok(binaries);
     }
@@ -80,7 +85,7 @@ pub fn ensure() -> Result<Binaries> {
     }
     if !binaries.complete() {
         build_etcd(&cache, &binaries)?;
-        build_kubernetes(&cache, &binaries)?;
+        build_kubernetes(&cache, release, &binaries)?;
         build_helm(&cache, &binaries)?;
     }
     if !binaries.complete() {
@@ -107,15 +112,15 @@ fn build_one(cache: &Path, program: &Path, (name, version): (&str, &str), flags:
     publish(staging.path(), program)
 }
 
-fn build_kubernetes(cache: &Path, binaries: &Binaries) -> Result<()> {
+fn build_kubernetes(cache: &Path, release: Release, binaries: &Binaries) -> Result<()> {
     if [&binaries.kube_apiserver, &binaries.kube_controller_manager, &binaries.kubectl].iter().all(|p| p.is_file()) {
         return Ok(());
     }
     let staging = tempfile::tempdir_in(cache).context("create a build directory")?;
     go_build(
-        &format!("kube-apiserver, kube-controller-manager and kubectl {}", versions::KUBERNETES),
-        "kubernetes",
-        &kubernetes_link_flags(),
+        &format!("kube-apiserver, kube-controller-manager and kubectl {}", release.version),
+        release.module,
+        &kubernetes_link_flags(release),
         staging.path(),
         &[
             "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -129,15 +134,15 @@ fn build_kubernetes(cache: &Path, binaries: &Binaries) -> Result<()> {
     Ok(())
 }
 
-/// The first two numbers of the release of Kubernetes.
-fn kubernetes_major_minor() -> (&'static str, &'static str) {
-    let mut parts = versions::KUBERNETES.trim_start_matches('v').split('.');
+/// The first two numbers of a release.
+fn major_minor(release: Release) -> (&'static str, &'static str) {
+    let mut parts = release.version.trim_start_matches('v').split('.');
     (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"))
 }
 
 /// Sets the version of Helm and its default Kubernetes version.
 fn helm_link_flags() -> String {
-    let (major, minor) = kubernetes_major_minor();
+    let (major, minor) = major_minor(RELEASES[0]);
     let mut flags = format!("-s -w -X helm.sh/helm/v3/internal/version.version={}", versions::HELM);
     for package in ["pkg/chartutil", "pkg/lint/rules"] {
         for (name, value) in [("Major", major), ("Minor", minor)] {
@@ -148,10 +153,10 @@ fn helm_link_flags() -> String {
     flags
 }
 
-fn kubernetes_link_flags() -> String {
-    let (major, minor) = kubernetes_major_minor();
+fn kubernetes_link_flags(release: Release) -> String {
+    let (major, minor) = major_minor(release);
     let stamps = [
-        ("gitVersion", versions::KUBERNETES),
+        ("gitVersion", release.version),
         ("gitMajor", major),
         ("gitMinor", minor),
         ("gitTreeState", "clean"),
@@ -232,7 +237,7 @@ mod tests {
     #[test]
     fn link_flags_stamp_the_version_and_nothing_of_the_machine() {
         expect!["-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34 -X k8s.io/component-base/version.gitTreeState=clean -X k8s.io/component-base/version.buildDate=2026-02-10T00:00:00Z"]
-            .assert_eq(&kubernetes_link_flags());
+            .assert_eq(&kubernetes_link_flags(RELEASES[0]));
         expect!["-s -w -X helm.sh/helm/v3/internal/version.version=v3.19.5 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=34"]
             .assert_eq(&helm_link_flags());
     }
@@ -240,7 +245,7 @@ mod tests {
     #[test]
     fn a_missing_program_makes_the_cache_incomplete() {
         let cache = tempfile::tempdir().expect("temp dir");
-        let binaries = Binaries::in_cache(cache.path());
+        let binaries = Binaries::in_cache(cache.path(), RELEASES[0]);
         for (_, path) in binaries.each() {
             assert!(!binaries.complete());
             std::fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");

@@ -16,6 +16,7 @@ use clap::Args;
 use crate::codegen::workspace_root;
 use crate::{cargo, console, real};
 use freshness::{Passed, Seen};
+use real::versions::{CHOICE, RELEASES, Release};
 use seeds::Seed;
 
 /// Runs all checks and tests, the quick ones first; stops at the first part that fails and names it
@@ -30,6 +31,9 @@ pub struct Test {
     /// First seed of random tests, instead of the seed of the commit; runs all parts
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Run parts with real Kubernetes programs on this minor version, such as 1.32
+    #[arg(long, value_name = "MINOR")]
+    kubernetes: Option<String>,
 }
 
 /// One part of the test command.
@@ -175,6 +179,7 @@ impl Test {
             bail!("no part has that in its name; there are {}", names.join(", "));
         }
         let root = workspace_root();
+        let release = self.kubernetes.as_deref().map(Release::of).transpose()?;
         let seed = Seed::choose(self.seed, &root);
         console::line(&seed);
         let mut passed = Passed::open(&root, self.all || self.seed.is_some() || std::env::var_os("CI").is_some());
@@ -185,7 +190,7 @@ impl Test {
                 parts.len(),
                 started.elapsed().as_secs()
             ));
-            run(part, &root, &seed, &mut passed).with_context(|| seed.to_string())?;
+            run(part, &root, &seed, release, &mut passed).with_context(|| seed.to_string())?;
         }
         console::line(format_args!("\nall {} parts passed in {} s", parts.len(), started.elapsed().as_secs()));
         if passed.left_out() > 0 {
@@ -198,14 +203,16 @@ impl Test {
     }
 }
 
-fn run(part: &Part, root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::Result<()> {
+fn run(part: &Part, root: &Path, seed: &Seed, release: Option<Release>, passed: &mut Passed) -> anyhow::Result<()> {
     let started = Instant::now();
     match &part.work {
         Work::Cargo(arguments) => run_cargo(part.name, &mut cargo::command(arguments), root, seed)?,
         Work::Kept { crates, cargo, needs } => {
             let directories: Vec<_> = crates.iter().map(|name| root.join("crates").join(name)).collect();
             let seen = Seen::default().directories(&directories)?.shared(root)?;
-            if passed.holds(part.name, &seen) {
+            let release = release.filter(|_| *needs == Needs::Kubernetes);
+            let name = release.map_or_else(|| part.name.to_owned(), |one| format!("{} {}", part.name, one.version));
+            if passed.holds(&name, &seen) {
                 console::line(format_args!("== {}: unchanged since it passed", part.name));
                 return Ok(());
             }
@@ -214,10 +221,11 @@ fn run(part: &Part, root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::Re
                 cargo.iter().map(|word| if *word == SEED { first.as_str() } else { *word }).collect();
             let mut command = cargo::command(&arguments);
             if *needs == Needs::Kubernetes {
-                command.env(KUBECTL, real::build::ensure()?.kubectl);
+                command.env(CHOICE, release.map(|one| one.minor()).unwrap_or_default());
+                command.env(KUBECTL, real::build::ensure_release(release.unwrap_or(RELEASES[0]))?.kubectl);
             }
             run_cargo(part.name, &mut command, root, seed)?;
-            passed.note(part.name, &seen, None)?;
+            passed.note(&name, &seen, None)?;
         }
         Work::Dependencies => {
             console::line(format_args!("== {}: cargo deny check", part.name));
