@@ -1,12 +1,14 @@
 //! Rolling updates respect maxUnavailable and maxSurge at every write to a binding.
 //!
 //! A cluster that becomes unavailable by itself counts as ready, and changed limits count in their old form, for as
-//! long as the hub may not have received the change. Staged runs are not checked here.
+//! long as the hub may not have received the change. A cluster has failed if its binding or its Works say so: the hub
+//! may act on the status of a Work before it writes that of the binding. Staged runs are not checked here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fleet_api::types::RollingUpdateConfig;
+use fleet_api::well_known::{annotations, labels, namespaces};
 use jiff::{SignedDuration, Timestamp};
 use k8s_values::int_or_string::{IntOrString, Rounding};
 use serde_json::Value;
@@ -15,6 +17,7 @@ use super::Lag;
 use super::shadow_model::{Change, Id, SCOPES, Scope, ShadowModel, current, is_deleting, is_true, parent, text};
 use crate::simulation::HUB;
 
+const WORKS: &str = "works";
 /// Reason of `Available` if the availability of some resources cannot be tracked.
 const UNTRACKABLE: &str = "NotAllWorkAreAvailabilityTrackable";
 
@@ -33,6 +36,7 @@ pub(super) struct Rollouts {
     epoch: Timestamp,
     lag: Lag,
     availability: BTreeMap<Id, AvailabilityRecord>,
+    failed_works: BTreeMap<Id, FailureRecord>,
     limits: BTreeMap<Id, Vec<(Duration, Limits)>>,
 }
 
@@ -46,6 +50,14 @@ struct AvailabilityRecord {
     trusted_from: Timestamp,
 }
 
+/// A failure that a Work reports in its current generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FailureRecord {
+    generation: i64,
+    /// When it no longer reported the failure; `Duration::MAX` while it does.
+    until: Duration,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limits {
     /// Clusters that must be ready.
@@ -56,7 +68,7 @@ struct Limits {
 
 impl Rollouts {
     pub(super) fn from(epoch: Timestamp, lag: Lag) -> Self {
-        Self { epoch, lag, availability: BTreeMap::new(), limits: BTreeMap::new() }
+        Self { epoch, lag, availability: BTreeMap::new(), failed_works: BTreeMap::new(), limits: BTreeMap::new() }
     }
 
     pub(super) fn check(&mut self, shadow: &ShadowModel, change: &Change) -> Option<String> {
@@ -64,6 +76,10 @@ impl Rollouts {
             return None;
         }
         let plural = change.id.plural.as_str();
+        if plural == WORKS {
+            self.record_failure(change);
+            return None;
+        }
         if let Some(scope) = SCOPES.iter().find(|scope| plural == scope.placements) {
             self.record_limits(shadow, scope, &change.id, change.at);
             return None;
@@ -96,7 +112,8 @@ impl Rollouts {
                 .then(|| format!("maxSurge: {carrying} clusters have {} and {} may", placement.name, limits.room));
         }
         let disturbed = (moved.is_some() && carries(before)) || removed;
-        if !disturbed || !is_member(shadow, before) || is_known_unavailable(before) {
+        let has_failed = || is_known_unavailable(before) || self.has_failed_work(shadow, &change.id, before, change.at);
+        if !disturbed || !is_member(shadow, before) || has_failed() {
             return None;
         }
         let is_ready = |id: &Id, one: &Value| {
@@ -124,6 +141,36 @@ impl Rollouts {
                 && record.available_until.is_some_and(|until| at.saturating_sub(until) < within)
         };
         self.availability.get(id).is_some_and(trusted)
+    }
+
+    /// Whether a Work with the content of the binding reports a failure, or did so until the hub may have received it.
+    fn has_failed_work(&self, shadow: &ShadowModel, id: &Id, binding: &Value, at: Duration) -> bool {
+        let namespace = format!("{}{}", namespaces::MEMBER_PREFIX, text(&binding["spec"]["targetCluster"]));
+        let is_its = |work: &Value| {
+            let meta = &work["metadata"];
+            text(&meta["labels"][labels::PARENT_BINDING]) == id.name
+                && text(&meta["labels"][labels::PARENT_PLACEMENT_NAMESPACE]) == id.namespace
+                && meta["annotations"][annotations::PARENT_RESOURCE_SNAPSHOT] == binding["spec"]["resourceSnapshotName"]
+        };
+        let has_failed = |id: &Id, work: &Value| {
+            let record = self.failed_works.get(id).filter(|record| record.generation == generation(work));
+            record.is_some_and(|record| at.saturating_sub(record.until) < self.lag.stale)
+        };
+        let mut works = shadow.on_hub(WORKS).filter(|(id, work)| id.namespace == namespace && is_its(work));
+        works.any(|(id, work)| has_failed(id, work))
+    }
+
+    fn record_failure(&mut self, change: &Change) {
+        let Some(work) = &change.after else {
+            self.failed_works.remove(&change.id);
+            return;
+        };
+        let generation = generation(work);
+        if is_known_unavailable(work) {
+            self.failed_works.insert(change.id.clone(), FailureRecord { generation, until: Duration::MAX });
+        } else if let Some(record) = self.failed_works.get_mut(&change.id) {
+            record.until = record.until.min(change.at);
+        }
     }
 
     fn record_availability(&mut self, shadow: &ShadowModel, placement: &Id, change: &Change) {
@@ -249,7 +296,7 @@ pub(super) fn is_available(binding: &Value) -> bool {
     is_true(current(binding, "Available")) || is_true(current(binding, "DiffReported"))
 }
 
-/// Whether the current content is known to have failed; then an update loses nothing. Content that is still being
+/// Whether the current content of a binding or Work is known to have failed; then an update loses nothing. Content that is still being
 /// applied may already work, so it does not count as failed.
 fn is_known_unavailable(binding: &Value) -> bool {
     let steps = ["Overridden", "WorkSynchronized", "Applied", "Available", "DiffReported"];

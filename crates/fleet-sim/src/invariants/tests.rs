@@ -13,6 +13,7 @@ use crate::simulation::{HUB, USER};
 const API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const BINDINGS: &str = "clusterresourcebindings";
+const WORKS_OF_A: &str = "namespaces/fleet-member-a/works";
 
 const LAG: Lag = Lag { skew: SignedDuration::from_secs(1), stale: Duration::from_secs(90) };
 
@@ -106,6 +107,13 @@ fn binding(cluster: &str, state: &str, snapshot: u32, generation: i64) -> Value 
     })
 }
 
+fn work(cluster: &str, snapshot: u32) -> Value {
+    json!({"metadata": {
+        "name": "web-work", "generation": 1, "labels": {labels::PARENT_BINDING: format!("web-{cluster}")},
+        "annotations": {annotations::PARENT_RESOURCE_SNAPSHOT: format!("web-{snapshot}-snapshot")},
+    }})
+}
+
 fn with_condition(mut object: Value, type_: &str, status: &str) -> Value {
     let generation = object["metadata"]["generation"].clone();
     object["status"] = json!({"conditions": [{"type": type_, "status": status, "observedGeneration": generation}]});
@@ -188,6 +196,31 @@ fn a_step_in_progress_does_not_count_as_failed() {
     writes.binding("PATCH", failing);
     writes.binding("PATCH", binding("a", "Bound", 2, 3));
     writes.check(expect!["maxUnavailable: web is updated on a with only 0 of 2 other clusters ready"]);
+}
+
+#[test]
+fn a_failure_that_only_a_work_of_the_same_content_reports_counts() {
+    let updated = |snapshot: u32, available: &str, seconds_later: u64, recovers: bool| {
+        let mut writes = Writes::of(rolling(json!({"maxUnavailable": 1})));
+        writes.binding("POST", binding("a", "Bound", 0, 1));
+        let mut reported = with_condition(work("a", snapshot), "Available", available);
+        writes.on_hub("a", "PATCH", WORKS_OF_A, reported.clone());
+        if recovers {
+            reported = with_condition(reported, "Available", "True");
+            writes.on_hub("a", "PATCH", WORKS_OF_A, reported);
+        }
+        writes.later(seconds_later);
+        writes.binding("PATCH", binding("a", "Bound", 1, 2));
+        writes.violations()
+    };
+    let violation = "maxUnavailable: web is updated on a with only 0 of 2 other clusters ready";
+    assert_eq!(updated(0, "False", 100, false), "");
+    assert_eq!(updated(0, "Unknown", 0, false), violation);
+    // The Work has not received the content of the binding yet.
+    assert_eq!(updated(7, "False", 0, false), violation);
+    // The hub may not have received the recovery yet.
+    assert_eq!(updated(0, "False", 10, true), "");
+    assert_eq!(updated(0, "False", 100, true), violation);
 }
 
 #[test]
