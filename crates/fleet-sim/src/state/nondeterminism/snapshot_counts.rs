@@ -1,5 +1,5 @@
-//! The number of snapshots is nondeterministic if changes of content overlap. Only the newest snapshots are compared,
-//! and references to them are renamed; a binding that refers to an older snapshot is still a difference.
+//! The number of snapshots is nondeterministic if changes of content overlap. Only the newest snapshots are compared.
+//! References say whether they mean the newest snapshot or an older one, not which of the older ones.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,23 @@ use serde_json::Value;
 
 use crate::state::ClusterState;
 
-/// Removes all but the newest snapshots and replaces their names and indices by "newest".
+/// Removes all but the newest snapshots and replaces the names and indices of snapshots by "newest" or "older".
+///
+/// A cluster may keep an older snapshot, for example where an override fails. Its Work is compared with its manifests.
 pub(in crate::state) fn remove_snapshot_counts(state: &mut ClusterState) {
     let mut names = BTreeMap::new();
     let mut indices = BTreeMap::new();
     for kind in SNAPSHOT_KINDS {
         let Some(snapshots) = state.0.get_mut(kind) else { continue };
-        snapshots.retain(|one| one["metadata"]["labels"][labels::IS_LATEST_SNAPSHOT] == label_values::TRUE);
+        for one in snapshots.iter() {
+            let age = if is_newest(one) { "newest" } else { "older" };
+            let name = one["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            names.insert(name, format!("{age} of {}", owner(one)));
+        }
+        snapshots.retain(is_newest);
         for one in snapshots {
+            let parent = owner(one).to_owned();
             let meta = &mut one["metadata"];
-            let own = [labels::PARENT_OVERRIDE, labels::PARENT_PLACEMENT].map(|key| meta["labels"][key].clone());
-            let parent = own.iter().find_map(Value::as_str).unwrap_or_default().to_owned();
-            let name = meta["name"].as_str().unwrap_or_default().to_owned();
-            names.insert(name, format!("newest of {parent}"));
             if let Some(index) = meta["labels"][labels::RESOURCE_INDEX].as_str() {
                 let namespace = meta["namespace"].as_str().unwrap_or_default().to_owned();
                 indices.insert((namespace, parent), index.to_owned());
@@ -33,9 +37,20 @@ pub(in crate::state) fn remove_snapshot_counts(state: &mut ClusterState) {
     for (kind, objects) in &mut state.0 {
         for object in objects {
             let index = placement_of(kind, object).and_then(|placement| indices.get(&placement));
-            rename_to_newest(object, &names, index.map(String::as_str));
+            rename_by_age(object, &names, index.map(String::as_str));
         }
     }
+}
+
+fn is_newest(snapshot: &Value) -> bool {
+    snapshot["metadata"]["labels"][labels::IS_LATEST_SNAPSHOT] == label_values::TRUE
+}
+
+/// The override or placement that a snapshot belongs to.
+fn owner(snapshot: &Value) -> &str {
+    let labels_of = &snapshot["metadata"]["labels"];
+    let owners = [labels::PARENT_OVERRIDE, labels::PARENT_PLACEMENT];
+    owners.iter().find_map(|key| labels_of[*key].as_str()).unwrap_or_default()
 }
 
 /// Kinds with one object per change.
@@ -60,27 +75,33 @@ fn placement_of(kind: &str, object: &Value) -> Option<(String, String)> {
     Some((namespace.unwrap_or_default(), text(&meta["labels"][labels::PARENT_PLACEMENT])?))
 }
 
-fn rename_to_newest(value: &mut Value, names: &BTreeMap<String, String>, index: Option<&str>) {
+/// `newest` is the index of the newest resource snapshot of the placement that the object belongs to.
+fn rename_by_age(value: &mut Value, names: &BTreeMap<String, String>, newest: Option<&str>) {
     match value {
         Value::String(text) => {
-            if let Some(newest) = names.get(text) {
-                text.clone_from(newest);
+            if let Some(name) = names.get(text) {
+                text.clone_from(name);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| rename_to_newest(item, names, index)),
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_by_age(item, names, newest)),
         Value::Object(fields) => {
             for (key, field) in fields {
                 if OVERRIDE_HASHES.contains(&key.as_str()) {
                     *field = "some".into();
                 }
-                if index.is_some() && INDICES.contains(&key.as_str()) && field.as_str() == index {
-                    *field = "newest".into();
+                if let (Some(newest), Some(index)) = (newest, index_in(key, field)) {
+                    *field = if index == newest { "newest" } else { "older" }.into();
                 }
-                rename_to_newest(field, names, index);
+                rename_by_age(field, names, newest);
             }
         }
         _ => {}
     }
+}
+
+/// The index of a resource snapshot, if the field has one.
+fn index_in<'a>(key: &str, field: &'a Value) -> Option<&'a str> {
+    field.as_str().filter(|index| INDICES.contains(&key) && !index.is_empty())
 }
 
 #[cfg(test)]
@@ -91,28 +112,38 @@ mod tests {
 
     #[test]
     fn the_number_of_snapshots_is_ignored_and_references_to_older_ones_are_not() {
-        let simulation = |newest: u32, has: u32| {
-            let snapshot = |number: u32| {
-                json!({"metadata": {"name": format!("web-{number}-snapshot"), "labels": {
-                    labels::PARENT_PLACEMENT: "web", labels::RESOURCE_INDEX: number.to_string(),
-                    labels::IS_LATEST_SNAPSHOT: (number == newest).to_string(),
-                }}})
-            };
-            let binding = json!({
-                "metadata": {"name": "b", "labels": {labels::PARENT_PLACEMENT: "web"}},
-                "spec": {"resourceSnapshotName": format!("web-{has}-snapshot")},
-            });
-            let placement = json!({"metadata": {"name": "web"}, "status": {"observedResourceIndex": has.to_string()}});
-            let kinds = [
-                ("ClusterResourceSnapshot", (0..=newest).map(snapshot).collect()),
-                ("ClusterResourceBinding", vec![binding]),
-                ("ClusterResourcePlacement", vec![placement]),
-            ];
-            let mut state = ClusterState(kinds.into_iter().map(|(kind, all)| (kind.to_owned(), all)).collect());
-            remove_snapshot_counts(&mut state);
-            state
+        assert_eq!(settled_with(2, 2), settled_with(1, 1));
+        assert_ne!(settled_with(2, 2), settled_with(2, 1));
+    }
+
+    #[test]
+    fn a_reference_to_an_older_snapshot_is_compared_without_its_number() {
+        assert_eq!(settled_with(4, 3), settled_with(3, 2));
+        let index = |of: &ClusterState| of.0["ClusterResourcePlacement"][0]["status"]["observedResourceIndex"].clone();
+        assert_eq!(index(&settled_with(4, 3)), "older");
+        assert_eq!(index(&settled_with(3, 3)), "newest");
+    }
+
+    /// A placement with snapshots up to `newest`, whose binding and status refer to the snapshot `has`.
+    fn settled_with(newest: u32, has: u32) -> ClusterState {
+        let snapshot = |number: u32| {
+            json!({"metadata": {"name": format!("web-{number}-snapshot"), "labels": {
+                labels::PARENT_PLACEMENT: "web", labels::RESOURCE_INDEX: number.to_string(),
+                labels::IS_LATEST_SNAPSHOT: (number == newest).to_string(),
+            }}})
         };
-        assert_eq!(simulation(2, 2), simulation(1, 1));
-        assert_ne!(simulation(2, 2), simulation(2, 1));
+        let binding = json!({
+            "metadata": {"name": "b", "labels": {labels::PARENT_PLACEMENT: "web"}},
+            "spec": {"resourceSnapshotName": format!("web-{has}-snapshot")},
+        });
+        let placement = json!({"metadata": {"name": "web"}, "status": {"observedResourceIndex": has.to_string()}});
+        let kinds = [
+            ("ClusterResourceSnapshot", (0..=newest).map(snapshot).collect()),
+            ("ClusterResourceBinding", vec![binding]),
+            ("ClusterResourcePlacement", vec![placement]),
+        ];
+        let mut state = ClusterState(kinds.into_iter().map(|(kind, all)| (kind.to_owned(), all)).collect());
+        remove_snapshot_counts(&mut state);
+        state
     }
 }
