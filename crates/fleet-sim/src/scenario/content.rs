@@ -107,6 +107,7 @@ impl ScenarioBuilder {
         let Some(path) = self.pick_path(|builder| &builder.workloads) else { return };
         let number = self.number();
         let image = if self.random.chance(MISSING_IMAGE) && !self.only_valid {
+            self.content_may_fail = true;
             format!("nonexistent:{number}")
         } else {
             format!("web:{number}")

@@ -169,6 +169,8 @@ struct ScenarioBuilder {
     stages: Vec<Value>,
     /// Whether content must be valid: no missing images, no failing overrides.
     only_valid: bool,
+    /// Whether some content was not valid.
+    content_may_fail: bool,
     /// Makes names and contents unique.
     counter: u32,
     actions: Vec<Action>,
@@ -201,6 +203,7 @@ impl ScenarioBuilder {
             runs: Vec::new(),
             stages: Vec::new(),
             only_valid: false,
+            content_may_fail: false,
             counter: 0,
             actions: Vec::new(),
             tolerance: Tolerance::default(),

@@ -160,11 +160,15 @@ impl ScenarioBuilder {
         let placements: Vec<(String, String)> =
             self.placements.iter().map(|(path, placed)| (path.clone(), placed.name.clone())).collect();
         for (path, name) in placements {
-            let body = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}});
-            self.add(format!("limits {name} lifted"), "PATCH", path, body);
+            self.lift_limits_of(path, &name);
             // The limits of one placement do not affect another.
             self.overlap();
         }
+    }
+
+    fn lift_limits_of(&mut self, path: String, name: &str) {
+        let body = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}});
+        self.add(format!("limits {name} lifted"), "PATCH", path, body);
     }
 
     pub(super) fn change_apply_strategy(&mut self) {
@@ -224,7 +228,10 @@ impl ScenarioBuilder {
         let note = json!({"op": "add", "path": "/metadata/annotations", "value": value});
         let patch = match self.random.below(10) {
             // It fails on every cluster that it selects: there is no such label.
-            0 if !self.only_valid => json!({"op": "remove", "path": "/metadata/labels/none"}),
+            0 if !self.only_valid => {
+                self.content_may_fail = true;
+                json!({"op": "remove", "path": "/metadata/labels/none"})
+            }
             _ => note,
         };
         json!({
@@ -239,9 +246,14 @@ impl ScenarioBuilder {
         self.add(format!("delete override {path}"), "DELETE", path, Value::Null);
     }
 
+    /// The verdict depends on whether the cluster has failed, so a rollout of content that may fail has to reach every
+    /// cluster before.
     fn evict(&mut self) {
-        let Some((_, Placed { name, .. })) = self.pick_placement() else { return };
+        let Some((path, Placed { name, .. })) = self.pick_placement() else { return };
         let Some(cluster) = self.pick_path(|builder| &builder.members) else { return };
+        if self.content_may_fail {
+            self.lift_limits_of(path, &name);
+        }
         let eviction = format!("ev{}", self.number());
         let spec = json!({"spec": {"placementName": name, "clusterName": cluster}});
         let kind = KindId::of::<ClusterResourcePlacementEviction>();

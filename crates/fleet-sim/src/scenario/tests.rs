@@ -113,6 +113,29 @@ fn some_hubs_collect_changes_and_some_content_is_untracked() {
 }
 
 #[test]
+fn limits_are_lifted_before_an_eviction_if_content_may_have_failed() {
+    let mut evictions = 0;
+    for seed in 0..2000 {
+        let actions = scenario(seed).actions;
+        let may_fail =
+            |action: &Action| ["nonexistent:", "/metadata/labels/none"].iter().any(|one| action.what.contains(one));
+        let Some(first) = actions.iter().position(may_fail) else { continue };
+        for (before, action) in actions.iter().zip(&actions[1..]).skip(first) {
+            if action.what.starts_with("evict ") {
+                evictions += 1;
+                assert!(
+                    before.what.starts_with("limits ") && before.what.ends_with(" lifted"),
+                    "seed {seed}: {}",
+                    before.what
+                );
+                assert_eq!(before.next_after, None, "seed {seed}");
+            }
+        }
+    }
+    assert_ne!(evictions, 0);
+}
+
+#[test]
 fn scenarios_record_their_tolerances() {
     let all: Vec<Tolerance> = (0..400).map(|seed| scenario(seed).tolerance).collect();
     assert!(all.iter().any(|one| one.overlapping_changes) && all.iter().any(|one| !one.overlapping_changes));
