@@ -26,6 +26,8 @@ const SHORT_DIGITS: usize = 18;
 
 const DECIMAL_SUFFIXES: [(i32, &str); 10] =
     [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
+/// The power of ten of the suffix `E`.
+const LARGEST_SUFFIX: i32 = 18;
 /// Each step is a factor of 1024.
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
@@ -131,6 +133,16 @@ impl Quantity {
         i64::try_from(whole + away).unwrap_or(if self.is_negative() { i64::MIN } else { i64::MAX })
     }
 
+    /// The text that Kubernetes stores for this quantity. It has no suffix above `E` and then prints the number without
+    /// one: 1000E is stored as `1`, another amount. Only API servers need that text.
+    pub fn stored_text(&self) -> String {
+        if self.written.is_some() || self.format != Format::DecimalSi || self.is_zero() {
+            return self.to_string();
+        }
+        let (number, exponent) = self.canonical_decimal();
+        if exponent > LARGEST_SUFFIX { number.to_string() } else { self.to_string() }
+    }
+
     fn canonical(&self) -> String {
         if self.is_zero() {
             return "0".to_owned();
@@ -144,9 +156,7 @@ impl Quantity {
         if self.format == Format::DecimalExponent {
             return if exponent == 0 { number.to_string() } else { format!("{number}e{exponent}") };
         }
-        // Kubernetes has no larger suffix and then omits it, so that 1000E is printed as 1 there; here it stays
-        // 1000E.
-        let largest = exponent.min(18);
+        let largest = exponent.min(LARGEST_SUFFIX);
         let suffix = DECIMAL_SUFFIXES.iter().find(|(power, _)| *power == largest).map_or("", |(_, suffix)| *suffix);
         format!("{}{suffix}", number * ten_to((exponent - largest).unsigned_abs()))
     }

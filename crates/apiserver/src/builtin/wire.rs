@@ -230,7 +230,7 @@ fn canonical_quantity(value: &mut Value, in_resource_list: bool) -> Result<(), S
         other => Quantity::deserialize(other).map_err(|error| error.to_string())?,
     };
     let parsed = if in_resource_list { parsed.rounded_up_to_milli() } else { parsed };
-    *value = json!(parsed.to_string());
+    *value = json!(parsed.stored_text());
     Ok(())
 }
 

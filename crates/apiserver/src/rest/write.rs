@@ -245,7 +245,9 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
         info.hooks.settle(&stored, old_stored, false, call.cluster.addresses());
         return Err(call.invalid(call.name(), &findings).into());
     }
-    call.warnings.extend(info.hooks.warnings(&stored, Some(old_stored)));
+    if update.part != Part::Status {
+        call.warnings.extend(info.hooks.warnings(&stored, Some(old_stored)));
+    }
     let shown = shown_form(call, &stored);
     admit_unchanged(call, Operation::Update, &shown, Some(old), update.options_kind).await?;
     if call.request.options.is_dry_run() {

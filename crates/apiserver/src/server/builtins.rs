@@ -190,8 +190,8 @@ impl Hooks for BuiltinKind {
         builtin::validate_status_update(self, new, old)
     }
 
-    fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
-        builtin::warnings(self, new)
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        builtin::warnings(self, new, old)
     }
 
     fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> i64 {

@@ -258,6 +258,29 @@ fn texts_have_one_canonical_form() {
 }
 
 #[test]
+fn kubernetes_stores_amounts_above_its_largest_suffix_without_a_suffix() {
+    for (text, stored) in [
+        ("1000E", "1"),
+        ("1000000E", "1"),
+        ("1500000E", "1500"),
+        ("-1000E", "-1"),
+        ("1000000000000000000000", "1"),
+        ("999E", "999E"),
+        ("1500E", "1500E"),
+        ("1e21", "1e21"),
+        ("99999999999999999999999", "99999999999999999999999"),
+        ("1000000Ei", "9223372036854775807"),
+        ("1024Mi", "1Gi"),
+        ("0", "0"),
+        ("0m", "0"),
+    ] {
+        let quantity: Quantity = text.parse().unwrap();
+        assert_eq!(quantity.stored_text(), stored, "{text}");
+        assert_eq!(quantity.to_string().parse(), Ok(quantity), "{text} is printed as the same amount elsewhere");
+    }
+}
+
+#[test]
 fn nonsense_is_refused() {
     for text in ["", "abc", "x", "1.2.3", "1Kib", "1 Gi", "--1", "1e"] {
         assert!(text.parse::<Quantity>().is_err(), "{text}");

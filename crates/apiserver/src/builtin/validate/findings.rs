@@ -1,7 +1,7 @@
 //! Collects validation errors, and the checks that many kinds share.
 
 use k8s_values::selector::{Selector, SelectorError};
-use k8s_values::validation;
+use k8s_values::{go, validation};
 use serde_json::{Value, json};
 
 use crate::builtin::values::{at, list, text, texts};
@@ -26,7 +26,11 @@ impl Findings {
     }
 
     pub(super) fn invalid(&mut self, path: impl Into<String>, value: &Value, detail: impl Into<String>) {
-        self.0.push(FieldError::invalid(path, value, detail));
+        let error = FieldError::invalid(path, value, detail);
+        self.0.push(match printed_selector(value) {
+            Some(selector) => FieldError { value: Some(selector), ..error },
+            None => error,
+        });
     }
 
     pub(super) fn duplicate(&mut self, path: impl Into<String>, value: &Value) {
@@ -177,6 +181,14 @@ impl Findings {
             self.messages(&format!("{path}.values[{index}]"), value, validation::label_value(value));
         }
     }
+}
+
+/// A label selector with both of its fields as Go prints it, in the order of the struct; `None` for other values, whose
+/// fields are printed in alphabetical order.
+fn printed_selector(value: &Value) -> Option<String> {
+    let labels = value.get("matchLabels").filter(|labels| labels.is_object())?;
+    let expressions = value.get("matchExpressions").filter(|expressions| expressions.is_array())?;
+    Some(format!(r#"{{"matchLabels":{},"matchExpressions":{}}}"#, go::json(labels), go::json(expressions)))
 }
 
 /// `path.field`, or `field` at the top.
