@@ -134,9 +134,9 @@ pub(super) fn works_of(member: &str) -> Line {
     Line::of(&["get", "work"]).namespace(&format!("{}{member}", namespaces::MEMBER_PREFIX))
 }
 
-/// Lists the Pods of the hub agent by the chart's label.
+/// Lists the Pods of the hub agent by a label that the chart and `kubefleet install` set.
 pub(super) fn hub_agent_pods() -> Line {
-    Line::of(&["get", "pods", "-A", "-l", "app=hub-agent"])
+    Line::of(&["get", "pods", "-A", "-l", "app.kubernetes.io/name=hub-agent"])
 }
 
 /// A step without a command.

@@ -266,6 +266,19 @@ mod tests {
     }
 
     #[test]
+    fn the_troubleshooting_guide_finds_the_pods_of_the_hub_agent() {
+        let hub = hub(&IMAGES, false).unwrap();
+        let deployment = hub.iter().find(|one| one["kind"] == "Deployment").unwrap();
+        let guide = include_str!("../../../../docs/TROUBLESHOOTING.md");
+        let selectors: Vec<_> = guide.split("kubectl get pods -A -l ").skip(1).collect();
+        assert_eq!(selectors.len(), 2);
+        for rest in selectors {
+            let (key, value) = rest.split_once('`').unwrap().0.split_once('=').unwrap();
+            assert_eq!(deployment["spec"]["template"]["metadata"]["labels"][key], value, "{key}");
+        }
+    }
+
+    #[test]
     fn without_a_ca_the_agent_trusts_the_public_ones() {
         let membership = Membership { cluster: "east", hub_url: "https://hub:6443", hub_ca: "" };
         assert!(!json!(member(&IMAGES, &membership).unwrap()).to_string().contains(AUTHORITY_VARIABLE));

@@ -391,7 +391,7 @@ fn ur_16_the_hub_agent_is_not_running() {
           ClusterStagedUpdateRun example-run status.conditions = none, 1800 s after the creation
           ClusterResourceBinding example-placement-member1-1 spec.schedulingPolicySnapshotName = example-placement-7, the newest is example-placement-0
         start the hub agent; the run then continues:
-          kubectl get pods -A -l app=hub-agent
+          kubectl get pods -A -l app.kubernetes.io/name=hub-agent
     "#]],
     );
     let young =
@@ -430,7 +430,7 @@ fn last_09_an_override_that_a_new_run_waits_for_is_named() {
               ClusterStagedUpdateRun example-run status.conditions = none, 1800 s after the creation
               ClusterResourceOverride open latest snapshot = none
             start the hub agent; the run then continues:
-              kubectl get pods -A -l app=hub-agent
+              kubectl get pods -A -l app.kubernetes.io/name=hub-agent
         "#]],
     );
     let mut unread = fleet.inputs();

@@ -260,7 +260,7 @@ fn pl_s4_not_scheduled_yet() {
         PL-S4 Warning: Placement example-placement has not been scheduled yet
           ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = Unknown SchedulePending: Scheduling has not completed
         wait; if this persists, start the hub agent:
-          kubectl get pods -A -l app=hub-agent
+          kubectl get pods -A -l app.kubernetes.io/name=hub-agent
     "#]],
     );
 }
@@ -285,7 +285,7 @@ fn pl_s4_the_hub_agent_does_not_process_the_placement() {
           ClusterResourcePlacement example-placement metadata.generation = 2 since 2026-01-01T12:00:00Z
           ClusterResourcePlacement example-placement status.conditions about scheduling = none
         wait; if this persists, start the hub agent:
-          kubectl get pods -A -l app=hub-agent
+          kubectl get pods -A -l app.kubernetes.io/name=hub-agent
     "#]],
     );
     let older = "'ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: of the first generation'";
@@ -297,7 +297,7 @@ fn pl_s4_the_hub_agent_does_not_process_the_placement() {
           ClusterResourcePlacement example-placement metadata.generation = 2 since 2026-01-01T12:00:00Z
           ClusterResourcePlacement example-placement status.conditions about scheduling = True SchedulingPolicyFulfilled: of the first generation, about generation 1
         wait; if this persists, start the hub agent:
-          kubectl get pods -A -l app=hub-agent
+          kubectl get pods -A -l app.kubernetes.io/name=hub-agent
     "#]],
     );
     assert_eq!(diagnose::placement(&at(long_ago, just_now, older).inputs()).cause, None, "that takes a moment");

@@ -40,8 +40,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         cause: "Scheduling normally takes a moment. If this persists, the hub agent is not running or is blocked by an \
             object that it cannot process: several snapshots marked as the latest, a snapshot without index, an \
             invalid annotation, an invalid policy or a name that is too long.",
-        check: "`kubectl get pods -A -l app=hub-agent` and the log of the hub agent. `kubefleet diagnose` names the \
-            object that blocks it.",
+        check: "`kubectl get pods -A -l app.kubernetes.io/name=hub-agent` and the log of the hub agent. `kubefleet \
+            diagnose` names the object that blocks it.",
         fix: "Start the hub agent, or correct the object. The hub agent then continues.",
     },
     Entry {

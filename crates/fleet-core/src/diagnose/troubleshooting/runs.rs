@@ -152,7 +152,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         cause: "The hub agent is not running or staged runs are disabled, or initialization is being retried: bindings \
             still refer to an older policy snapshot, an override has no snapshot yet, or the API server cannot be \
             reached.",
-        check: "`kubectl get pods -A -l app=hub-agent` and the log of the hub agent. Compare \
+        check: "`kubectl get pods -A -l app.kubernetes.io/name=hub-agent` and the log of the hub agent. Compare \
             `spec.schedulingPolicySnapshotName` of the bindings with the newest policy snapshot.",
         fix: "Start the hub agent. The run then continues without changes.",
     },
