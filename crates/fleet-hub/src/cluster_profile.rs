@@ -11,8 +11,8 @@ use fleet_core::membership::profile::{
 use fleet_runtime::{Actions, Cache, Controller, ObjectKey, PlanInput, Runtime, Triggers, Write};
 
 use crate::caches::Caches;
-use crate::membership::{changed, signed};
-use crate::meta::{with_finalizer, without_finalizer};
+use crate::membership::signed;
+use crate::meta::{changed, with_finalizer, without_finalizer};
 use crate::names;
 use crate::options::HubOptions;
 

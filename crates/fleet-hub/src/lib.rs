@@ -18,9 +18,8 @@
 //! | `report_back` | controller of `fleet_core::workgen::report_back` |
 //! | `snapshot_content` | content of resource snapshots, shared by its readers |
 //! | `updaterun/` | controller of `fleet_core::updaterun` |
-//! | `placement_metrics` | status metric of placements |
 //! | `metrics` | metrics under the names of the Go agents |
-//! | `membership` | controller of `fleet_core::membership::hub` |
+//! | `membership/` | controller of `fleet_core::membership::hub` |
 //! | `cluster_profile` | controller of `fleet_core::membership::profile` |
 
 // Arithmetic that can panic, above all on times: `clippy.toml` names the types for which it is fine.
@@ -38,7 +37,6 @@ pub mod options;
 mod overrides;
 mod ownership;
 mod placement;
-mod placement_metrics;
 mod report_back;
 mod rollout;
 mod scheduler;
@@ -60,8 +58,7 @@ use prometheus_client::registry::Registry;
 
 use eviction::EvictionMetrics;
 use metrics::WhileLeading;
-use placement::ClusterView;
-use placement_metrics::PlacementStatusMetrics;
+use placement::{ClusterView, PlacementStatusMetrics};
 
 /// Handles of the installed controllers for probes, tests and simulations.
 #[derive(Debug, Clone)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet_api::well_known::{label_values, labels};
+use fleet_runtime::{Writable, Write};
 use kube::Resource;
 
 /// Whether a snapshot is marked as the latest.
@@ -37,6 +38,13 @@ pub(crate) fn set_latest<K: Resource>(snapshot: &mut K, latest: bool) {
 
 pub(crate) fn annotate<K: Resource>(object: &mut K, key: &str, value: String) {
     put(&mut object.meta_mut().annotations, key, value);
+}
+
+/// A write that changes an object.
+pub(crate) fn changed<K: Writable + Clone>(object: &K, alter: impl FnOnce(&mut K)) -> Write {
+    let mut new = object.clone();
+    alter(&mut new);
+    Write::change(object, &new)
 }
 
 fn put(map: &mut Option<BTreeMap<String, String>>, key: &str, value: String) {

@@ -14,8 +14,7 @@ use fleet_runtime::{
 };
 
 use crate::caches::{OverrideCaches, by};
-use crate::membership::changed;
-use crate::meta;
+use crate::meta::{self, changed};
 use crate::names;
 use crate::options::HubOptions;
 

@@ -7,6 +7,7 @@
 //! | `inventory`, `append_only_map`, `token_secrets` | the objects from which selectors choose |
 //! | `observe` | the selection, and what has to be read for it |
 //! | `execute` | requests for the writes of a plan |
+//! | `metrics` | the status metric of placements |
 //! | `status_copy_backoff` | when failed status copies are retried |
 //! | `invalid_names` | placements with invalid names |
 
@@ -14,6 +15,7 @@ mod append_only_map;
 mod execute;
 mod invalid_names;
 mod inventory;
+mod metrics;
 mod observe;
 mod selector_index;
 mod status_copy_backoff;
@@ -23,6 +25,7 @@ mod triggers;
 mod watched_kinds;
 
 pub(crate) use execute::Executor;
+pub(crate) use metrics::PlacementStatusMetrics;
 pub(crate) use observe::{Facts, select_content};
 pub(crate) use selector_index::selector_index_keys;
 
@@ -45,7 +48,6 @@ use crate::caches::{PlacementCaches, by};
 use crate::keys::object_key;
 use crate::names;
 use crate::options::HubOptions;
-use crate::placement_metrics::PlacementStatusMetrics;
 use inventory::{CachedInventory, Contents};
 use observe::Memory;
 use status_copy_backoff::StatusCopyBackoff;

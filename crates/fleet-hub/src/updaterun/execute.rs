@@ -2,17 +2,17 @@
 //!
 //! Never updates or deletes a binding without the observed resourceVersion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_api::conditions::approval::ApprovalAccepted;
 use fleet_api::conditions::events::RunEvent;
 use fleet_api::conditions::{ConditionState as _, put};
-use fleet_api::kinds::{Approval, Binding, Obj, Scope};
+use fleet_api::kinds::{Approval, Binding, Obj, Scope, UpdateRun};
 use fleet_api::types::{BindingState, UpdateRunStatus};
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::plan::StatusWrite;
-use fleet_core::updaterun::{BindingChange, Write as Planned};
-use fleet_runtime::{KubeEvent, Write};
+use fleet_core::updaterun::{BindingChange, Blocker, Cause, Plan, RunOutcome, Write as Planned};
+use fleet_runtime::{KindId, KubeEvent, ObjectKey, Write};
 use jiff::Timestamp;
 
 use super::observe::Observation;
@@ -135,4 +135,26 @@ fn update_binding<S: Scope>(binding: &Obj<Binding, S>, change: &BindingChange) -
 
 fn non_empty<T: Clone>(list: &[T]) -> Option<Vec<T>> {
     (!list.is_empty()).then(|| list.to_vec())
+}
+
+/// The runs that own a binding which this run waits for. Their status must be stored before this run takes it over.
+pub(super) fn owners_to_flush<S: Scope>(key: &ObjectKey, plan: &Plan) -> Vec<(KindId, ObjectKey)> {
+    let owners = plan.report.blockers.iter().filter_map(|blocker| match &blocker.cause {
+        Cause::MoveNotRecorded { run, .. } => Some(ObjectKey::new(key.namespace(), run)),
+        _ => None,
+    });
+    let owners: BTreeSet<ObjectKey> = owners.collect();
+    owners.into_iter().map(|owner| (KindId::of::<Obj<UpdateRun, S>>(), owner)).collect()
+}
+
+/// Whether the plan would fail the run on facts that may be outdated.
+pub(super) fn needs_confirmation(plan: &Plan) -> bool {
+    let is_stale = |blocker: &Blocker| matches!(blocker.cause, Cause::ObservationStale);
+    plan.report.outcome == RunOutcome::Retrying && plan.report.blockers.iter().any(is_stale)
+}
+
+/// One line for the log.
+pub(super) fn log_note(plan: &Plan) -> String {
+    let causes: Vec<String> = plan.report.blockers.iter().map(|blocker| format!("{:?}", blocker.cause)).collect();
+    format!("{:?}: {}", plan.report.outcome, causes.join("; "))
 }

@@ -1,4 +1,4 @@
-//! The controller of staged update runs of one scope. `fleet_core::updaterun` plans; this module observes and executes.
+//! The controller of staged update runs of one scope. `fleet_core::updaterun` plans.
 //!
 //! | file | what |
 //! |---|---|
@@ -16,33 +16,29 @@ mod triggers;
 pub use metrics::RunMetrics;
 pub(crate) use triggers::{Phase, strategy_of};
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use fleet_api::kinds::{MemberCluster, Obj, Placement, Scope, ScopeKind, Snapshot, UpdateRun};
-use fleet_api::names::{Index, PlacementKey, ResourceSnapshotName, SnapshotPart};
+use fleet_api::kinds::{MemberCluster, Obj, Scope, ScopeKind, UpdateRun};
 use fleet_api::types::UpdateRunStatus;
-use fleet_api::well_known::{finalizers, labels};
-use fleet_core::updaterun::{Blocker, Cause, Plan, RunOutcome, Settings, approval_latencies, plan, stage_durations};
+use fleet_api::well_known::finalizers;
+use fleet_core::updaterun::{Plan, Settings, approval_latencies, plan, stage_durations};
 use fleet_runtime::{
-    Actions, Cache, Controller, Enqueuer, Error, KindId, Needs, ObjectKey, PlanInput, Reader, ReconcileContext,
-    Runtime, Triggers,
+    Actions, Cache, Controller, Enqueuer, Error, Needs, ObjectKey, PlanInput, ReconcileContext, Runtime,
 };
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-use crate::caches::{Caches, PlacementCaches, RunCaches, by};
-use crate::keys::{object_key, placement_of};
+use crate::caches::{Caches, PlacementCaches, RunCaches};
 use crate::names;
 use crate::options::HubOptions;
 use crate::placement::{self, ClusterView};
 use crate::rollout::overrides::OverrideLookup;
-use crate::snapshot_content::{GroupId, SnapshotContent, SnapshotContentCache, group_of, is_complete};
-use execute::Executor;
+use crate::snapshot_content::{SnapshotContent, SnapshotContentCache};
+use execute::{Executor, log_note, needs_confirmation, owners_to_flush};
 use metrics::Measurements;
 use observe::{Observation, prerequisites};
 use overrides::LatestOverrides;
-use triggers::{RunTriggers, on_run};
+use triggers::{RunTriggers, triggers};
 
 /// Starts the controller for one scope.
 pub(crate) fn start<S: Scope>(
@@ -77,46 +73,6 @@ fn settings(options: &HubOptions) -> Settings {
         stuck_after: SignedDuration::try_from(options.stuck_after).unwrap_or(SignedDuration::MAX),
         tolerate_strategy_changes: options.tolerate_strategy_changes,
     }
-}
-
-fn triggers<S: Scope>(
-    run_triggers: &RunTriggers<S>,
-    caches: &Caches,
-    scope: &PlacementCaches<S>,
-    runs: &RunCaches<S>,
-    view: &ClusterView,
-) -> Triggers<ObjectKey> {
-    /// Makes a trigger from a method of `RunTriggers`.
-    macro_rules! trigger {
-        ($method:ident) => {{
-            let run_triggers = run_triggers.clone();
-            move |event| run_triggers.$method(event)
-        }};
-    }
-    let new = || {
-        let run_triggers = run_triggers.clone();
-        move || run_triggers.new_runs()
-    };
-    let (of_kinds, of_complete) = (new(), new());
-    let (cluster_overrides, overrides) = (&caches.cluster_overrides, &caches.overrides);
-    let (of_cluster_overrides, of_overrides) = (new(), new());
-    let (of_cluster_snapshots, of_snapshots) = (new(), new());
-    Triggers::new()
-        .on(&runs.runs, on_run)
-        .on(&runs.runs, trigger!(by_concurrent_run))
-        .on(&runs.strategies, trigger!(by_strategy))
-        .on(&runs.approvals, trigger!(by_approval))
-        .on(&scope.placements, trigger!(by_placement))
-        .on(&scope.policy_snapshots, trigger!(by_policy_snapshot))
-        .on(&scope.resource_snapshots, trigger!(by_resource_snapshot))
-        .on(&scope.bindings, trigger!(by_binding))
-        .on(&caches.members, trigger!(by_member))
-        .on(&cluster_overrides.snapshots, move |_| of_cluster_snapshots())
-        .on(&overrides.snapshots, move |_| of_snapshots())
-        .on(&cluster_overrides.overrides, move |_| of_cluster_overrides())
-        .on(&overrides.overrides, move |_| of_overrides())
-        .on_complete(view.metadata(), move |_| of_complete())
-        .on_discovery(view.discovery(), of_kinds)
 }
 
 struct StagedRuns<S: Scope> {
@@ -245,64 +201,4 @@ impl<S: Scope> StagedRuns<S> {
             self.metrics.set_status(key, run.spec.state(), status, now);
         }
     }
-
-    /// Reads what an uninitialized run needs to choose its content.
-    async fn read_content(&self, run: &Obj<UpdateRun, S>, reader: &Reader, facts: &mut Facts<S>) -> Result<(), Error> {
-        let Some(key) = placement_of(run) else { return Ok(()) };
-        let Some(placement) = self.scope.placements.get(&object_key(&key)) else { return Ok(()) };
-        let snapshots = self.scope.resource_snapshots.by(by::PLACEMENT, &key.to_string());
-        let index = Index::parse(run.spec.resource_snapshot_index());
-        let is_there = index.is_some_and(|index| is_complete(&group(&snapshots, &key, index)));
-        if !is_there {
-            // Read from the API server: the placement may have changed together with the run. The run waits until the
-            // cache has the same version.
-            let newest: Option<Obj<Placement, S>> = reader.get_as(&object_key(&key)).await?;
-            let placement = newest.as_ref().unwrap_or(&*placement);
-            facts.content = placement::select_content(&self.view, &key, placement, reader).await?;
-        }
-        let newest = || snapshots.iter().filter_map(|one| index_of(one)).max();
-        if let Some(index) = index.or_else(newest)
-            && !self.override_lookup.of_placement(&key).is_empty()
-        {
-            let group = GroupId::of(group(&snapshots, &key, index));
-            facts.snapshots = Some(self.contents.read(group, reader).await?);
-        }
-        Ok(())
-    }
-}
-
-/// The snapshots of this index, the master first.
-fn group<'a, S: Scope>(
-    snapshots: &'a [Arc<Obj<Snapshot, S>>],
-    placement: &PlacementKey,
-    index: Index,
-) -> Vec<&'a Obj<Snapshot, S>> {
-    let master = ResourceSnapshotName { placement: placement.name.clone(), index, part: SnapshotPart::Master };
-    group_of(snapshots, &master.to_string())
-}
-
-fn index_of<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<Index> {
-    snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).and_then(|index| Index::parse(index))
-}
-
-/// The runs that own a binding which this run waits for. Their status must be stored before this run takes it over.
-fn owners_to_flush<S: Scope>(key: &ObjectKey, plan: &Plan) -> Vec<(KindId, ObjectKey)> {
-    let owners = plan.report.blockers.iter().filter_map(|blocker| match &blocker.cause {
-        Cause::MoveNotRecorded { run, .. } => Some(ObjectKey::new(key.namespace(), run)),
-        _ => None,
-    });
-    let owners: BTreeSet<ObjectKey> = owners.collect();
-    owners.into_iter().map(|owner| (KindId::of::<Obj<UpdateRun, S>>(), owner)).collect()
-}
-
-/// Whether the plan would fail the run on facts that may be outdated.
-fn needs_confirmation(plan: &Plan) -> bool {
-    let is_stale = |blocker: &Blocker| matches!(blocker.cause, Cause::ObservationStale);
-    plan.report.outcome == RunOutcome::Retrying && plan.report.blockers.iter().any(is_stale)
-}
-
-/// One line for the log.
-fn log_note(plan: &Plan) -> String {
-    let causes: Vec<String> = plan.report.blockers.iter().map(|blocker| format!("{:?}", blocker.cause)).collect();
-    format!("{:?}: {}", plan.report.outcome, causes.join("; "))
 }

@@ -17,13 +17,14 @@ use fleet_core::updaterun::{
     ApprovalFacts, BindingFacts, ConcurrentRunFacts, MemberFacts, Observed, Overrides, PolicySnapshotFacts, RunFacts,
     Settings,
 };
-use fleet_runtime::{Cache, CacheCheck, ObjectKey};
+use fleet_runtime::{Cache, CacheCheck, Error, ObjectKey, Reader};
 
-use super::Facts;
 use super::triggers::{Phase, strategy_of};
+use super::{Facts, StagedRuns};
 use crate::caches::{PlacementCaches, RunCaches, by};
 use crate::keys::{object_key, placement_of};
-use crate::snapshot_content::SnapshotContent;
+use crate::placement::select_content;
+use crate::snapshot_content::{GroupId, SnapshotContent, group_of, is_complete};
 
 /// The cached objects that a run depends on.
 #[derive(Debug)]
@@ -198,4 +199,49 @@ fn snapshot_key<S: Scope>(run: &Obj<UpdateRun, S>, placement: &PlacementKey) -> 
     let index = Index::parse(run.spec.resource_snapshot_index())?;
     let name = ResourceSnapshotName { placement: placement.name.clone(), index, part: SnapshotPart::Master };
     Some(ObjectKey::new(run.metadata.namespace.as_deref(), &name.to_string()))
+}
+
+impl<S: Scope> StagedRuns<S> {
+    /// Reads what an uninitialized run needs to choose its content.
+    pub(super) async fn read_content(
+        &self,
+        run: &Obj<UpdateRun, S>,
+        reader: &Reader,
+        facts: &mut Facts<S>,
+    ) -> Result<(), Error> {
+        let Some(key) = placement_of(run) else { return Ok(()) };
+        let Some(placement) = self.scope.placements.get(&object_key(&key)) else { return Ok(()) };
+        let snapshots = self.scope.resource_snapshots.by(by::PLACEMENT, &key.to_string());
+        let index = Index::parse(run.spec.resource_snapshot_index());
+        let is_there = index.is_some_and(|index| is_complete(&group(&snapshots, &key, index)));
+        if !is_there {
+            // Read from the API server: the placement may have changed together with the run. The run waits until the
+            // cache has the same version.
+            let newest: Option<Obj<Placement, S>> = reader.get_as(&object_key(&key)).await?;
+            let placement = newest.as_ref().unwrap_or(&*placement);
+            facts.content = select_content(&self.view, &key, placement, reader).await?;
+        }
+        let newest = || snapshots.iter().filter_map(|one| index_of(one)).max();
+        if let Some(index) = index.or_else(newest)
+            && !self.override_lookup.of_placement(&key).is_empty()
+        {
+            let group = GroupId::of(group(&snapshots, &key, index));
+            facts.snapshots = Some(self.contents.read(group, reader).await?);
+        }
+        Ok(())
+    }
+}
+
+/// The snapshots of this index, the master first.
+fn group<'a, S: Scope>(
+    snapshots: &'a [Arc<Obj<Snapshot, S>>],
+    placement: &PlacementKey,
+    index: Index,
+) -> Vec<&'a Obj<Snapshot, S>> {
+    let master = ResourceSnapshotName { placement: placement.name.clone(), index, part: SnapshotPart::Master };
+    group_of(snapshots, &master.to_string())
+}
+
+fn index_of<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<Index> {
+    snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).and_then(|index| Index::parse(index))
 }

@@ -9,10 +9,11 @@ use fleet_api::kinds::{
 };
 use fleet_api::names::{ApprovalRequestName, PlacementKey};
 use fleet_api::well_known::{annotations, labels};
-use fleet_runtime::{Cache, Event, ObjectKey};
+use fleet_runtime::{Cache, Event, ObjectKey, Triggers};
 
-use crate::caches::by;
+use crate::caches::{Caches, PlacementCaches, RunCaches, by};
 use crate::keys::{key_of, parent_of, placement_of};
+use crate::placement::ClusterView;
 
 /// Phase of a run, for indexes and triggers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,4 +190,44 @@ fn is_snapshot_changed<F: Family, S: Scope>(event: Event<'_, Obj<F, S>>) -> bool
     event.changed(relevant)
         || event.changed(|snapshot| &snapshot.metadata.labels)
         || event.changed(|snapshot| snapshot.annotation(annotations::NUMBER_OF_CLUSTERS))
+}
+
+pub(super) fn triggers<S: Scope>(
+    run_triggers: &RunTriggers<S>,
+    caches: &Caches,
+    scope: &PlacementCaches<S>,
+    runs: &RunCaches<S>,
+    view: &ClusterView,
+) -> Triggers<ObjectKey> {
+    /// Makes a trigger from a method of `RunTriggers`.
+    macro_rules! trigger {
+        ($method:ident) => {{
+            let run_triggers = run_triggers.clone();
+            move |event| run_triggers.$method(event)
+        }};
+    }
+    let new = || {
+        let run_triggers = run_triggers.clone();
+        move || run_triggers.new_runs()
+    };
+    let (of_kinds, of_complete) = (new(), new());
+    let (cluster_overrides, overrides) = (&caches.cluster_overrides, &caches.overrides);
+    let (of_cluster_overrides, of_overrides) = (new(), new());
+    let (of_cluster_snapshots, of_snapshots) = (new(), new());
+    Triggers::new()
+        .on(&runs.runs, on_run)
+        .on(&runs.runs, trigger!(by_concurrent_run))
+        .on(&runs.strategies, trigger!(by_strategy))
+        .on(&runs.approvals, trigger!(by_approval))
+        .on(&scope.placements, trigger!(by_placement))
+        .on(&scope.policy_snapshots, trigger!(by_policy_snapshot))
+        .on(&scope.resource_snapshots, trigger!(by_resource_snapshot))
+        .on(&scope.bindings, trigger!(by_binding))
+        .on(&caches.members, trigger!(by_member))
+        .on(&cluster_overrides.snapshots, move |_| of_cluster_snapshots())
+        .on(&overrides.snapshots, move |_| of_snapshots())
+        .on(&cluster_overrides.overrides, move |_| of_cluster_overrides())
+        .on(&overrides.overrides, move |_| of_overrides())
+        .on_complete(view.metadata(), move |_| of_complete())
+        .on_discovery(view.discovery(), of_kinds)
 }

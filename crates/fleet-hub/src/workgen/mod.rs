@@ -7,8 +7,10 @@
 //! |---|---|
 //! | `triggers` | maps events to bindings |
 //! | `observe` | the input of a plan, from the caches |
+//! | `execute` | turns a plan into API writes and events |
 //! | `rejections` | Works that the API server rejected |
 
+mod execute;
 mod observe;
 mod rejections;
 mod triggers;
@@ -16,24 +18,20 @@ mod triggers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fleet_api::kinds::{Scope, ScopeKind, Work};
-use fleet_api::types::DeletePropagationPolicy;
-use fleet_api::well_known::{annotations, finalizers};
-use fleet_core::workgen::{ContentDepth, Observed, Plan, SyncError, SyncOutcome, WorkChange, Write as Planned, plan};
+use fleet_api::kinds::{Scope, ScopeKind};
+use fleet_core::workgen::{Observed, SyncOutcome, plan};
 use fleet_runtime::{
-    Actions, Controller, Enqueuer, Error, KindId, KubeEvent, ObjectKey, PatchFormat, PlanInput, ReconcileContext,
-    Runtime, Triggers, Wake, Write, WriteResult,
+    Actions, Controller, Enqueuer, Error, ObjectKey, PlanInput, ReconcileContext, Runtime, Triggers, Wake, WriteResult,
 };
 use parking_lot::Mutex;
 
 use crate::caches::{Caches, PlacementCaches};
-use crate::membership::changed;
-use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use crate::placement::ClusterView;
 use crate::snapshot_content::{GroupId, SnapshotContent, SnapshotContentCache};
-use observe::{Observation, Observer};
+use execute::execute;
+use observe::Observer;
 use rejections::Rejections;
 use triggers::BindingTriggers;
 
@@ -158,55 +156,4 @@ impl<S: Scope> Controller for WorkGenerator<S> {
         // The next reconcile writes the rejection into the status.
         Some(Actions::none().with_wake(Wake::At(input.now)))
     }
-}
-
-fn execute<S: Scope>(observation: &Observation<S>, plan: Plan) -> Actions {
-    let mut actions = Actions::none();
-    for planned in plan.writes {
-        actions.writes.extend(to_write(observation, planned));
-    }
-    if let Some(new) = plan.status {
-        let mut updated = (*observation.binding).clone();
-        updated.status = Some(new.status);
-        actions.write(Write::status(&*observation.binding, &updated).deferrable_for(new.defer));
-    }
-    actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(&*observation.binding, event)));
-    if let SyncOutcome::Failed(error) = &plan.report.outcome
-        && !matches!(error, SyncError::WorkStillDeleting { .. })
-    {
-        tracing::info!(binding = %ObjectKey::of(&*observation.binding), %error, "cannot synchronize works");
-    }
-    actions.note = Some(format!("{:?}", plan.report.outcome));
-    actions
-}
-
-/// `None` if the Work is not in the observation; a plan never refers to such a Work.
-fn to_write<S: Scope>(observation: &Observation<S>, planned: Planned) -> Option<Write> {
-    let binding = &*observation.binding;
-    match planned {
-        Planned::AddFinalizer => Some(Write::change(binding, &meta::with_finalizer(binding, finalizers::WORK))),
-        Planned::RemoveFinalizer => Some(Write::change(binding, &meta::without_finalizer(binding, finalizers::WORK))),
-        Planned::CreateWork(new) => Some(Write::create(&new.into_object()).report_rejection()),
-        Planned::ChangeWork(change) => observation.work(&change.name).map(|work| patched(work, change)),
-        Planned::AbandonWork { work } => observation.work(&work).map(|work| {
-            changed(work, |work| {
-                let word = DeletePropagationPolicy::Abandon.as_str().to_owned();
-                meta::annotate(work, annotations::DELETE_PROPAGATION, word);
-            })
-        }),
-        Planned::DeleteWork { work } => observation.work(&work).map(Write::delete),
-    }
-}
-
-/// A patch of the observed Work that does not depend on its resourceVersion, because members update the status often.
-fn patched(work: &Work, change: WorkChange) -> Write {
-    let mut body = change.into_merge_patch();
-    if let Some(uid) = &work.metadata.uid {
-        body["metadata"]["uid"] = uid.as_str().into();
-    }
-    Write::patch_raw(KindId::of::<Work>(), ObjectKey::of(work), PatchFormat::Merge, body).report_rejection()
-}
-
-fn content_depth(is_whole: bool) -> ContentDepth {
-    if is_whole { ContentDepth::Whole } else { ContentDepth::Identities }
 }

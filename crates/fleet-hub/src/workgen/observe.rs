@@ -12,7 +12,7 @@ use fleet_api::types::RolloutStrategyType;
 use fleet_core::overrides::{Scopes, SnapshotFacts, Target};
 use fleet_core::placement::ResourceSnapshotFacts;
 use fleet_core::scheduler::{self, is_of_membership};
-use fleet_core::workgen::{BindingFacts, Observed, ReportBack, RolloutStart, WorkFacts};
+use fleet_core::workgen::{BindingFacts, ContentDepth, Observed, ReportBack, RolloutStart, WorkFacts};
 use fleet_runtime::{Cache, ObjectKey};
 
 use crate::caches::{Caches, PlacementCaches, by, works_at};
@@ -115,7 +115,7 @@ impl<S: Scope> Observation<S> {
             namespace: &self.namespace,
             works: self.works.iter().map(|work| WorkFacts::of(work)).collect(),
             snapshots: self.snapshot_facts(content),
-            content: super::content_depth(content.is_some()),
+            content: content_depth(content.is_some()),
             overrides: cluster_overrides.chain(self.overrides.iter().map(|one| SnapshotFacts::of(&**one))).collect(),
             report_back: self.placement.as_ref().map_or(ReportBack::Unknown, |placement| {
                 ReportBack::As(placement.spec.strategy.as_ref().and_then(|strategy| strategy.report_back_strategy))
@@ -149,4 +149,8 @@ impl<S: Scope> Observation<S> {
     pub(super) fn work(&self, name: &str) -> Option<&Work> {
         self.works.iter().map(Arc::as_ref).find(|work| work.name() == name)
     }
+}
+
+fn content_depth(is_whole: bool) -> ContentDepth {
+    if is_whole { ContentDepth::Whole } else { ContentDepth::Identities }
 }
