@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 use super::info::{ResourceInfo, StorageKey, Version, split_api_version};
+use crate::store::notifier::{Notifier, Subscription};
 
 /// The resources that every cluster of a process has.
 #[derive(Debug, Default)]
@@ -38,8 +38,8 @@ impl BuiltIns {
 pub struct Served {
     pub info: Arc<ResourceInfo>,
     version: usize,
-    /// Turns true when this description is replaced or removed; `None` for built-ins.
-    pub retired: Option<watch::Receiver<bool>>,
+    /// Notified when this description is replaced or removed; `None` for built-ins.
+    pub(crate) retired: Option<Subscription>,
 }
 
 impl Served {
@@ -75,7 +75,7 @@ struct Custom {
 #[derive(Debug)]
 struct Slot {
     info: Arc<ResourceInfo>,
-    retired: watch::Sender<bool>,
+    retired: Notifier,
 }
 
 impl Registry {
@@ -139,9 +139,9 @@ impl Registry {
         let key = StorageKey::new(&info.group, &info.plural);
         let mut custom = self.custom.write();
         custom.generation += 1;
-        let slot = Slot { info, retired: watch::Sender::new(false) };
+        let slot = Slot { info, retired: Notifier::default() };
         if let Some(old) = custom.by_name.insert(key, slot) {
-            old.retired.send_replace(true);
+            old.retired.notify();
         }
     }
 
@@ -151,7 +151,7 @@ impl Registry {
         let removed = custom.by_name.remove(&StorageKey::new(group, plural));
         if let Some(old) = &removed {
             custom.generation += 1;
-            old.retired.send_replace(true);
+            old.retired.notify();
         }
         removed.is_some()
     }
@@ -191,10 +191,10 @@ mod tests {
         registry.install(custom("Car", "cars", &[("v1", true)]));
         let first = registry.find("example.com", "v1", "cars").unwrap();
         registry.install(custom("Car", "cars", &[("v1", true)]));
-        assert!(*first.retired.unwrap().borrow());
+        assert!(first.retired.unwrap().is_notified());
         let second = registry.find("example.com", "v1", "cars").unwrap();
         assert!(registry.remove("example.com", "cars") && !registry.remove("example.com", "cars"));
-        assert!(*second.retired.unwrap().borrow());
+        assert!(second.retired.unwrap().is_notified());
         assert_eq!(registry.generation(), 3);
     }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use serde_json::json;
-use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Call, refuse, shown, store_failure};
@@ -22,6 +21,7 @@ use crate::error::ApiError;
 use crate::field::FieldError;
 use crate::registry::Served;
 use crate::server::Cluster;
+use crate::store::notifier::Subscription;
 use crate::store::{ChangeKind, Cursor, Entry, Event, StoreError};
 
 /// Time between bookmarks on a stream that wants them.
@@ -113,7 +113,7 @@ struct Watch {
     ready: VecDeque<WatchEvent>,
     ends: Instant,
     bookmark: Option<Instant>,
-    retired: Option<Receiver<bool>>,
+    retired: Option<Subscription>,
     over: bool,
 }
 
@@ -250,11 +250,9 @@ impl Watch {
 }
 
 /// Returns when the description under which the watch was opened is gone.
-async fn retired(receiver: &mut Option<Receiver<bool>>) {
-    match receiver {
-        Some(receiver) => {
-            let _ = receiver.wait_for(|retired| *retired).await;
-        }
+async fn retired(subscription: &mut Option<Subscription>) {
+    match subscription {
+        Some(subscription) => subscription.notified().await,
         None => std::future::pending().await,
     }
 }

@@ -10,7 +10,7 @@ pub mod file_log;
 mod format;
 mod lock;
 pub mod log;
-mod notifier;
+pub(crate) mod notifier;
 mod record;
 mod recovery;
 mod resource;

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// Notifies all its subscriptions.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Notifier(Arc<Inner>);
+pub(crate) struct Notifier(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -18,19 +18,19 @@ struct Inner {
 }
 
 impl Notifier {
-    pub(super) fn notify(&self) {
+    pub(crate) fn notify(&self) {
         self.0.generation.fetch_add(1, Ordering::Release);
         self.0.waiting.notify_waiters();
     }
 
     /// A subscription to notifications from now on.
-    pub(super) fn subscribe(&self) -> Subscription {
+    pub(crate) fn subscribe(&self) -> Subscription {
         Subscription { seen: self.0.generation.load(Ordering::Acquire), notifier: self.clone() }
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Subscription {
+#[derive(Debug, Clone)]
+pub(crate) struct Subscription {
     notifier: Notifier,
     seen: u64,
 }
@@ -41,8 +41,14 @@ impl Subscription {
         self.seen = self.notifier.0.generation.load(Ordering::Acquire);
     }
 
+    /// Whether there was a notification since the last `catch_up` or `notified`.
+    #[cfg(test)]
+    pub(crate) fn is_notified(&self) -> bool {
+        self.notifier.0.generation.load(Ordering::Acquire) != self.seen
+    }
+
     /// Waits for a notification since the last `catch_up` or `notified`. Cancel-safe.
-    pub(super) async fn notified(&mut self) {
+    pub(crate) async fn notified(&mut self) {
         loop {
             let waiting = self.notifier.0.waiting.notified();
             let generation = self.notifier.0.generation.load(Ordering::Acquire);

@@ -26,7 +26,8 @@ use std::time::Duration;
 
 use apiserver::http::LocalService;
 use parking_lot::Mutex;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::futures::OwnedNotified;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 pub use faults::{Cut, Delivery, EventOutcome, FaultRates, Refusal, RequestKind, RequestOutcome};
@@ -52,7 +53,7 @@ struct State {
     lists: RecentLists,
     links: Links,
     /// Notifies watches that a link has changed.
-    links_changed: watch::Sender<()>,
+    links_changed: Arc<Notify>,
 }
 
 /// A write that a server has committed, whether or not the client receives the answer.
@@ -129,7 +130,7 @@ impl Network {
             write_observer: None,
             lists: RecentLists::default(),
             links: Links::default(),
-            links_changed: watch::Sender::new(()),
+            links_changed: Arc::default(),
         })))
     }
 
@@ -190,7 +191,7 @@ impl Network {
     fn change_links(&self, change: impl FnOnce(&mut Links)) {
         let state = &mut *self.0.lock();
         change(&mut state.links);
-        state.links_changed.send_replace(());
+        state.links_changed.notify_waiters();
     }
 
     fn obstacle(&self, call: &Call) -> Option<Obstacle> {
@@ -201,8 +202,10 @@ impl Network {
         self.0.lock().links.starts(server)
     }
 
-    fn links_changed(&self) -> watch::Receiver<()> {
-        self.0.lock().links_changed.subscribe()
+    /// Completes after the next change of a link. Watches are woken in the order in which they began to wait;
+    /// `tokio::sync::watch` would wake them in random order.
+    fn link_change(&self) -> OwnedNotified {
+        self.0.lock().links_changed.clone().notified_owned()
     }
 
     /// Registers the observer of all writes that servers commit from now on. It replaces the one before.

@@ -9,7 +9,6 @@ use http::Response;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use serde_json::json;
-use tokio::sync::watch;
 
 use super::Obstacle;
 use super::faults::{Cut, EventOutcome};
@@ -27,8 +26,8 @@ pub(super) fn expired_line() -> String {
 /// The answer with a stream of events as its body.
 pub(super) fn stream_events(call: Call, answer: Response<ResponseBody>) -> Response<ResponseBody> {
     answer.map(|body| {
-        let (starts, links) = (call.network.starts(&call.server), call.network.links_changed());
-        let stream = WatchStream { call, body, starts, links, events: 0, duplicate: None, ended: None };
+        let starts = call.network.starts(&call.server);
+        let stream = WatchStream { call, body, starts, events: 0, duplicate: None, ended: None };
         StreamBody::new(stream::unfold(stream, WatchStream::next)).boxed_unsync()
     })
 }
@@ -38,7 +37,6 @@ struct WatchStream {
     body: ResponseBody,
     /// The number of restarts of the server when the watch began.
     starts: u64,
-    links: watch::Receiver<()>,
     events: u64,
     /// An event to deliver a second time.
     duplicate: Option<Bytes>,
@@ -68,12 +66,13 @@ impl WatchStream {
             None => {}
         }
         let line = loop {
+            let link_change = self.call.network.link_change();
             if let Some(how) = self.broken_by().await {
                 return self.end(how, StreamEnd::Broken);
             }
             let frame = tokio::select! {
                 biased;
-                Ok(()) = self.links.changed() => continue,
+                () = link_change => continue,
                 frame = self.body.frame() => frame,
             };
             match frame {
@@ -129,7 +128,7 @@ impl WatchStream {
         }
         let mut was_cut = false;
         loop {
-            self.links.borrow_and_update();
+            let link_change = self.call.network.link_change();
             match self.call.network.obstacle(&self.call) {
                 Some(Obstacle::Partition) => was_cut = true,
                 Some(Obstacle::ServerDown) => return Some("broken, the server is down (fault)"),
@@ -140,9 +139,7 @@ impl WatchStream {
                 }
                 None => return None,
             }
-            if self.links.changed().await.is_err() {
-                return Some("broken (fault)");
-            }
+            link_change.await;
         }
     }
 
