@@ -42,6 +42,9 @@ use runner::ScenarioRunner;
 /// stalled, or after its server was restored from a backup.
 const LONG_HEARTBEAT_TIMEOUT: SignedDuration = SignedDuration::from_mins(30);
 
+/// A run makes about two thousand requests, a long one ten thousand. One that makes so many repeats them without pause.
+const MAX_REQUESTS: usize = 200_000;
+
 /// Figures of the run with faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialStats {
@@ -92,7 +95,8 @@ impl Trials {
 
     /// The trace of a seed's run with faults.
     pub fn trace_with_faults(&self, seed: u64) -> Result<String, TrialError> {
-        run(&self.template, seed, &scenario(seed), faults_of(seed)).map(|result| result.trace.to_string())
+        let result = run(&self.template, seed, &scenario(seed), faults_of(seed)).map_err(|failed| failed.error)?;
+        Ok(result.trace.to_string())
     }
 }
 
@@ -104,9 +108,9 @@ fn trial(template: &SimulationTemplate, seed: u64) -> Result<TrialStats, Box<Fai
         Box::new(Failure { seed, why, scenario: lines.join("\n"), trace })
     };
     let expected = run(template, seed, &scenario, FaultMode::WithoutFaults)
-        .map_err(|error| failure(format!("cannot run without faults: {error}"), String::new()))?;
+        .map_err(|failed| failure(format!("cannot run without faults: {}", failed.error), failed.trace))?;
     let faulty = run(template, seed, &scenario, faults_of(seed))
-        .map_err(|error| failure(format!("cannot run with faults: {error}"), String::new()))?;
+        .map_err(|failed| failure(format!("cannot run with faults: {}", failed.error), failed.trace))?;
     let trace = if expected.problems.is_empty() { &faulty.trace } else { &expected.trace };
     let mut problems: Vec<String> =
         expected.problems.iter().map(|problem| format!("without faults: {problem}")).collect();
@@ -155,6 +159,18 @@ pub enum TrialError {
     Runtime(#[from] std::io::Error),
 }
 
+/// A run that did not reach its end, and its requests.
+struct FailedRun {
+    error: TrialError,
+    trace: String,
+}
+
+impl From<TrialError> for FailedRun {
+    fn from(error: TrialError) -> Self {
+        Self { error, trace: String::new() }
+    }
+}
+
 fn virtual_time() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()
 }
@@ -165,12 +181,14 @@ fn run(
     seed: u64,
     scenario: &Scenario,
     fault_mode: FaultMode,
-) -> Result<RunResult, TrialError> {
-    virtual_time()?.block_on(async {
+) -> Result<RunResult, FailedRun> {
+    virtual_time().map_err(TrialError::from)?.block_on(async {
         let (mut of_hub, mut of_members) = (Registry::default(), Registry::default());
         let metrics =
             AgentMetrics { hub: Metrics::registered(&mut of_hub), members: Metrics::registered(&mut of_members) };
-        let simulation = Simulation::new(template, seed, metrics).await?.with_hub(hub_of(seed, scenario));
+        let simulation = Simulation::new(template, seed, metrics).await.map_err(TrialError::from)?;
+        let simulation = simulation.with_hub(hub_of(seed, scenario));
+        simulation.network().limit_requests(MAX_REQUESTS);
         let invariants = Arc::new(Mutex::new(Invariants::from(epoch(), fault_mode.lag())));
         simulation.network().observe_writes({
             let invariants = invariants.clone();
@@ -182,8 +200,9 @@ fn run(
             result.problems.extend(forbidden(&of_hub));
             result.problems.extend(forbidden(&of_members));
         }
+        let trace = runner.simulation.network().trace();
         runner.simulation.shut_down().await;
-        result
+        result.map_err(|error| FailedRun { error, trace })
     })
 }
 

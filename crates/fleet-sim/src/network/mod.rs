@@ -21,6 +21,7 @@ mod watch_events;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ struct State {
     random: Random,
     fault_rates: FaultRates,
     trace: Trace,
+    /// Further requests are refused once the trace has so many lines.
+    max_requests: usize,
     actors: BTreeMap<String, Actor>,
     write_observer: Option<WriteObserver>,
     lists: RecentLists,
@@ -126,6 +129,7 @@ impl Network {
             random,
             fault_rates,
             trace: Trace::default(),
+            max_requests: usize::MAX,
             actors: BTreeMap::new(),
             write_observer: None,
             lists: RecentLists::default(),
@@ -253,6 +257,20 @@ impl Network {
     /// The trace so far, as text.
     pub fn trace(&self) -> String {
         self.0.lock().trace.to_string()
+    }
+
+    /// Refuses all requests once the trace has so many lines: an agent that repeats a request without pause would
+    /// otherwise stop virtual time for good.
+    pub fn limit_requests(&self, max: usize) {
+        self.0.lock().max_requests = max;
+    }
+
+    fn check_limit(&self) -> io::Result<()> {
+        let state = self.0.lock();
+        if state.trace.lines().len() < state.max_requests {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("more than {} requests: an agent repeats them without pause", state.max_requests)))
     }
 
     /// Returns the trace so far and starts a new one.

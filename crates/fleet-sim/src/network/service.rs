@@ -110,6 +110,7 @@ impl Call {
         server: ServerSource,
         mut request: Request<kube::client::Body>,
     ) -> Result<Response<ResponseBody>, io::Error> {
+        self.network.check_limit()?;
         let delivery =
             if self.without_faults { Delivery::WITHOUT_FAULTS } else { self.network.draw_delivery(self.kind) };
         if let Some(length) = delivery.page_size {
