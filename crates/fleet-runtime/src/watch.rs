@@ -69,7 +69,7 @@ pub(crate) async fn reflect(server: WatchedServer, cache: Arc<dyn AnyCache>, see
                     ended = reflector.watch(revision, &mut backoff) => ended,
                     () = restores.detected_elsewhere() => WatchEnd::Restored,
                 };
-                if ended == WatchEnd::Restored {
+                if matches!(ended, WatchEnd::Restored | WatchEnd::ExpiredDuringOutage) {
                     restores.record();
                     restores.is_expected = true;
                 }
@@ -108,6 +108,9 @@ impl KnownRestores {
 enum WatchEnd {
     /// The server has dropped the revision (410 Gone).
     Expired,
+    /// The server was unavailable, and then it had dropped the revision. It may have been restored in between: to a state with higher
+    /// revisions than ours, which no older revision shows.
+    ExpiredDuringOutage,
     /// The server rejects the watch.
     Rejected,
     /// The server has stopped sending bookmarks.
@@ -120,7 +123,7 @@ impl WatchEnd {
     /// The label value in metrics.
     fn label(self) -> &'static str {
         match self {
-            Self::Expired => "expired",
+            Self::Expired | Self::ExpiredDuringOutage => "expired",
             Self::Rejected => "refused",
             Self::Stalled => "mute",
             Self::Restored => "set_back",
@@ -186,7 +189,7 @@ impl Reflector {
     /// Watches from a revision until the watch cannot be resumed.
     async fn watch(&self, revision: String, backoff: &mut Backoff) -> WatchEnd {
         let mut position = Position { revision, has_bookmark: false, is_ahead: false };
-        let (mut is_fresh, mut rejections, mut sends_bookmarks) = (true, 0, false);
+        let (mut is_fresh, mut rejections, mut sends_bookmarks, mut failed) = (true, 0, false, false);
         loop {
             let (from, started) = (position.revision.clone(), Instant::now());
             position.has_bookmark = false;
@@ -207,15 +210,17 @@ impl Reflector {
                         backoff.wait().await;
                     }
                     rejections = 0;
+                    failed = false;
                 }
                 Err(kube::Error::Api(status)) if status.code == 410 => {
                     // The revision of a fresh list is already gone; without a delay this would repeat at once.
                     if is_fresh && stayed {
                         backoff.wait().await;
                     }
-                    return WatchEnd::Expired;
+                    return if failed { WatchEnd::ExpiredDuringOutage } else { WatchEnd::Expired };
                 }
                 Err(error) => {
+                    failed = true;
                     self.report(&error, "watch");
                     rejections = if is_rejection(&error) { rejections + 1 } else { 0 };
                     backoff.wait().await;

@@ -74,6 +74,28 @@ async fn audit_20_objects_from_before_and_after_a_restore_do_not_meet_in_one_pla
 }
 
 #[tokio::test(start_paused = true)]
+async fn audit_20_a_restore_to_higher_revisions_is_detected_after_an_outage() {
+    let (server, backup) = (TestServer::new().await, TestServer::new().await);
+    server.put_parent("a", 2).await;
+    for _ in 0..40 {
+        backup.put_parent("b", 0).await;
+    }
+    let (faulty, running) = running_on(&server).await;
+    assert_eq!(faulty.count("POST", CHILDREN), 2);
+    // The server is down for a while. Children are listed again first, and are gone. Parents are gone, too.
+    faulty.inject("WATCH", CHILDREN, 2, Fault::Refuse);
+    faulty.inject("WATCH", CHILDREN, 1, Fault::Status(410));
+    faulty.inject("WATCH", PARENTS, 6, Fault::Refuse);
+    faulty.switch_to(&backup);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    running.settled().await;
+    assert_eq!([PARENTS, CHILDREN].map(|kind| lists(&faulty, kind)), [2, 2], "each kind is listed once more");
+    assert_eq!(faulty.count("POST", CHILDREN), 2, "no child is created for a parent that is gone");
+    assert!(backup.child_names().await.is_empty());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn audit_20_a_response_with_an_older_revision_detects_a_restore() {
     let (server, backup) = (ahead_of_its_backup().await, TestServer::new().await);
     backup.put_parent("a", 1).await;
