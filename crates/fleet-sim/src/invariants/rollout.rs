@@ -46,8 +46,8 @@ struct AvailabilityRecord {
     generation: i64,
     /// When it stopped being available; `Duration::MAX` while it is available; `None` if it never was.
     available_until: Option<Duration>,
-    /// When `unavailablePeriodSeconds` is over for a binding that cannot be tracked.
-    trusted_from: Timestamp,
+    /// For a binding that cannot be tracked: when it became available. It counts once `unavailablePeriodSeconds` is over.
+    untracked_since: Option<Timestamp>,
 }
 
 /// A failure that a Work reports in its current generation.
@@ -64,6 +64,8 @@ struct Limits {
     needed: usize,
     /// Clusters that may have the resources.
     room: usize,
+    /// How long a cluster that cannot be tracked counts as unavailable.
+    unavailable_period: SignedDuration,
 }
 
 impl Rollouts {
@@ -89,7 +91,7 @@ impl Rollouts {
         let placement = Id::on_hub(scope.placements, &change.id.namespace, parent(binding));
         self.record_limits(shadow, scope, &placement, change.at);
         let broken = self.check_binding(shadow, scope, &placement, change);
-        self.record_availability(shadow, &placement, change);
+        self.record_availability(change);
         broken
     }
 
@@ -134,10 +136,16 @@ impl Rollouts {
 
     /// Whether a binding was ready in its current generation less than `within` ago.
     pub(super) fn was_ready(&self, id: &Id, binding: &Value, at: Duration, within: Duration) -> bool {
-        let now = self.epoch.checked_add(at).unwrap_or(Timestamp::MAX);
+        let latest =
+            self.epoch.checked_add(at).and_then(|now| now.checked_add(self.lag.skew)).unwrap_or(Timestamp::MAX);
+        let scope = SCOPES.iter().find(|scope| id.plural == scope.bindings);
+        let placement = scope.map(|scope| Id::on_hub(scope.placements, &id.namespace, parent(binding)));
+        let limits = placement.and_then(|placement| self.limits_of(&placement, at));
+        let period = limits.map_or(SignedDuration::ZERO, |limits| limits.unavailable_period);
+        let is_over = |since: Timestamp| since.checked_add(period).is_ok_and(|end| end <= latest);
         let trusted = |record: &AvailabilityRecord| {
             record.generation == generation(binding)
-                && record.trusted_from <= now.checked_add(self.lag.skew).unwrap_or(Timestamp::MAX)
+                && record.untracked_since.is_none_or(is_over)
                 && record.available_until.is_some_and(|until| at.saturating_sub(until) < within)
         };
         self.availability.get(id).is_some_and(trusted)
@@ -173,7 +181,7 @@ impl Rollouts {
         }
     }
 
-    fn record_availability(&mut self, shadow: &ShadowModel, placement: &Id, change: &Change) {
+    fn record_availability(&mut self, change: &Change) {
         let Some(binding) = &change.after else {
             self.availability.remove(&change.id);
             return;
@@ -183,15 +191,17 @@ impl Rollouts {
         let record = self.availability.get(&change.id);
         let before = record.filter(|known| is_untouched || known.generation == generation(binding)).copied();
         let record = if is_available(binding) {
-            let period = shadow.get(placement).map_or(SignedDuration::ZERO, unavailable_period);
             let untrackable = current(binding, "Available").filter(|one| one["reason"] == UNTRACKABLE);
-            let since = untrackable.and_then(|one| text(&one["lastTransitionTime"]).parse::<Timestamp>().ok());
-            let trusted_from = since.and_then(|since| since.checked_add(period).ok()).unwrap_or(Timestamp::MIN);
-            AvailabilityRecord { generation: generation(binding), available_until: Some(Duration::MAX), trusted_from }
+            let untracked_since = untrackable.and_then(|one| text(&one["lastTransitionTime"]).parse().ok());
+            AvailabilityRecord {
+                generation: generation(binding),
+                available_until: Some(Duration::MAX),
+                untracked_since,
+            }
         } else {
             let lost = before.and_then(|known| known.available_until).map(|until| until.min(change.at));
-            let trusted_from = before.map_or(Timestamp::MIN, |known| known.trusted_from);
-            AvailabilityRecord { generation: generation(binding), available_until: lost, trusted_from }
+            let untracked_since = before.and_then(|known| known.untracked_since);
+            AvailabilityRecord { generation: generation(binding), available_until: lost, untracked_since }
         };
         self.availability.insert(change.id.clone(), record);
     }
@@ -221,6 +231,7 @@ impl Rollouts {
         Some(Limits {
             needed: recent().map(|limits| limits.needed).min()?,
             room: recent().map(|limits| limits.room).max()?,
+            unavailable_period: recent().map(|limits| limits.unavailable_period).min()?,
         })
     }
 }
@@ -242,7 +253,13 @@ fn limits<'a>(spec: &Value, bindings: impl Iterator<Item = &'a Value>) -> Limits
     let config = &spec["strategy"]["rollingUpdate"];
     let unavailable = share(&config["maxUnavailable"], RollingUpdateConfig::DEFAULT_MAX_UNAVAILABLE, target);
     let surge = share(&config["maxSurge"], RollingUpdateConfig::DEFAULT_MAX_SURGE, target);
-    Limits { needed: target.saturating_sub(unavailable), room: target + surge }
+    let period = config["unavailablePeriodSeconds"].as_i64();
+    let period = period.unwrap_or(RollingUpdateConfig::DEFAULT_UNAVAILABLE_PERIOD_SECONDS);
+    Limits {
+        needed: target.saturating_sub(unavailable),
+        room: target + surge,
+        unavailable_period: SignedDuration::from_secs(period),
+    }
 }
 
 /// A number or a percentage, rounded up.
@@ -253,11 +270,6 @@ fn share(value: &Value, default: &str, of: usize) -> usize {
         _ => given.scaled(of, Rounding::Up).ok(),
     };
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
-}
-
-fn unavailable_period(placement: &Value) -> SignedDuration {
-    let seconds = placement["spec"]["strategy"]["rollingUpdate"]["unavailablePeriodSeconds"].as_i64();
-    SignedDuration::from_secs(seconds.unwrap_or(RollingUpdateConfig::DEFAULT_UNAVAILABLE_PERIOD_SECONDS))
 }
 
 fn content(binding: &Value) -> [&Value; 3] {

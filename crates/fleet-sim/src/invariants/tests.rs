@@ -276,6 +276,28 @@ fn old_limits_are_accepted_for_a_while() {
 }
 
 #[test]
+fn a_changed_unavailable_period_counts_for_clusters_that_are_waiting() {
+    for (period, violation) in
+        [(120, "maxUnavailable: web is updated on a with only 0 of 2 other clusters ready"), (1, "")]
+    {
+        let mut writes = Writes::of(rolling(json!({"maxUnavailable": 1, "unavailablePeriodSeconds": 120})));
+        for cluster in ["a", "b", "c"] {
+            writes.binding("POST", binding(cluster, "Bound", 0, 1));
+            let mut untracked = available(binding(cluster, "Bound", 0, 1));
+            untracked["status"]["conditions"][0]["reason"] = "NotAllWorkAreAvailabilityTrackable".into();
+            untracked["status"]["conditions"][0]["lastTransitionTime"] = "1970-01-01T00:16:40Z".into();
+            writes.binding("PATCH", untracked);
+        }
+        let limits = rolling(json!({"maxUnavailable": 1, "unavailablePeriodSeconds": period}));
+        let changed = json!({"metadata": {"name": "web"}, "spec": limits});
+        writes.on_hub(USER, "PATCH", "clusterresourceplacements", changed);
+        writes.later(5);
+        writes.binding("PATCH", binding("a", "Bound", 1, 2));
+        assert_eq!(writes.violations(), violation, "{period} s");
+    }
+}
+
+#[test]
 fn a_bound_binding_is_deleted_only_by_an_eviction_that_the_budget_allows() {
     let mut writes = Writes::of(rolling(json!({})));
     three_available(&mut writes);
