@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
+use fleet_api::kinds::ClusterResourcePlacementEviction;
 use fleet_core::placement::SnapshotIntervals;
 use fleet_runtime::KindId;
 use serde_json::{Value, json};
@@ -57,6 +58,12 @@ pub struct Action {
     pub retries_conflict: bool,
     /// If set, the next action follows after this time, and the fleet does not get time to settle.
     pub next_after: Option<Duration>,
+}
+
+impl Action {
+    pub fn is_eviction(&self) -> bool {
+        self.method == "POST" && self.path == KindId::of::<ClusterResourcePlacementEviction>().collection_path(None)
+    }
 }
 
 /// A member that joins with a request.

@@ -14,7 +14,7 @@ use super::fault_mode::{FaultMode, WIDEST_CLOCK_JUMP};
 use super::profile::{FaultProfile, LONGEST_PARTITION};
 use super::runner::{ScenarioRunner, request};
 use crate::network::HUB_SERVER;
-use crate::scenario::Scenario;
+use crate::scenario::{Action, Scenario};
 use crate::state::{FORGED_CONDITION, FORGED_REASON};
 
 /// Chance in thousandths that an incident happens after an action.
@@ -42,8 +42,9 @@ impl ScenarioRunner {
         if let FaultMode::WithFaults(profile) = self.fault_mode { Some(profile) } else { None }
     }
 
-    /// Causes the incident of the fault profile, with a chance of `INCIDENT`. `performed` actions precede it.
-    pub(super) async fn cause_incident(&mut self, performed: usize) -> Result<(), TrialError> {
+    /// Causes the incident of the fault profile, with a chance of `INCIDENT`. `performed` actions precede it; the fleet had
+    /// no time to settle after those in `recent`.
+    pub(super) async fn cause_incident(&mut self, performed: usize, recent: &[Action]) -> Result<(), TrialError> {
         let Some(profile) = self.profile() else { return Ok(()) };
         if profile == FaultProfile::ServerRestore {
             return self.back_up_or_restore(performed).await;
@@ -54,7 +55,10 @@ impl ScenarioRunner {
         match profile {
             FaultProfile::ServerRestart => self.simulation.restart_hub_server().await?,
             FaultProfile::CrdChanges => self.change_a_definition().await?,
-            FaultProfile::ForgedStatuses => self.forge_statuses(&[KindId::of::<Work>()]).await?,
+            // An eviction says whether its cluster had failed, and a forged status may say so.
+            FaultProfile::ForgedStatuses if !recent.iter().any(Action::is_eviction) => {
+                self.forge_statuses(&[KindId::of::<Work>()]).await?;
+            }
             _ => {}
         }
         Ok(())

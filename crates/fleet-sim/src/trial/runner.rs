@@ -92,7 +92,7 @@ impl ScenarioRunner {
         if self.hub_is_restored {
             self.restore = RestorePlan::draw(&mut self.random, &scenario.actions);
         }
-        let mut next = 0;
+        let (mut next, mut settled) = (0, 0);
         while let Some(action) = scenario.actions.get(next) {
             if self.fault_mode != FaultMode::WithoutFaults && self.stopped_agent.is_none() && self.random.chance(OUTAGE)
             {
@@ -106,10 +106,11 @@ impl ScenarioRunner {
                 continue;
             }
             if self.fault_mode != FaultMode::WithoutFaults {
-                self.cause_faults(next).await?;
+                self.cause_faults(next, &scenario.actions[settled..next]).await?;
             }
             self.simulation.advance(self.fault_mode.settling(scenario)).await;
             next = self.restore.first_lost().unwrap_or(next);
+            settled = next;
         }
         self.simulation.advance(fault_mode::final_wait(scenario)).await;
         self.cause_final_incident(scenario).await?;
@@ -186,14 +187,14 @@ impl ScenarioRunner {
         self.restart_agent(&agent)
     }
 
-    async fn cause_faults(&mut self, performed: usize) -> Result<(), TrialError> {
+    async fn cause_faults(&mut self, performed: usize, recent: &[Action]) -> Result<(), TrialError> {
         let ends = after(self.random.duration(&FAULT_PERIOD));
         self.simulation.network().set_fault_rates(self.fault_mode.rates());
         if self.stopped_agent.is_some() {
             self.simulation.advance(self.random.duration(&DOWNTIME)).await;
             self.start_stopped_agent()?;
         }
-        self.cause_incident(performed).await?;
+        self.cause_incident(performed, recent).await?;
         while self.random.chance(AGENT_FAULT) {
             let victim = self.victim();
             if self.random.chance(CLOCK_IS_SET) {
