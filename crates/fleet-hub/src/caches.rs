@@ -4,6 +4,8 @@
 //! Works are kept without manifests, resource snapshots with the names of their resources only, and bindings and
 //! Works as packed bytes.
 
+use std::fmt;
+
 use fleet_api::admission::reserved;
 use fleet_api::kinds::{
     Approval, Binding, Cluster, ClusterOverride, ClusterOverrideSnapshot, ClusterProfile,
@@ -13,7 +15,7 @@ use fleet_api::kinds::{
 };
 use fleet_api::names::PlacementKey;
 use fleet_api::well_known::{labels, namespaces};
-use fleet_runtime::{Cache, Kind, ObjectKey, Runtime};
+use fleet_runtime::{Cache, CacheIndex, Kind, ObjectKey, Runtime};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::{Map, Value, json};
@@ -21,43 +23,16 @@ use serde_json::{Map, Value, json};
 use crate::keys::{parent_of, placement_of, placement_of_work};
 use crate::options::HubOptions;
 use crate::placement::selector_index_keys;
-use crate::report_back::reported_back;
-use crate::scheduler::{OPEN, is_open};
-use crate::updaterun::{Phase, strategy_of};
-
-/// Names of indexes.
-pub mod by {
-    /// Snapshots, bindings and evictions by the key of their placement.
-    pub const PLACEMENT: &str = "placement";
-    /// Resource snapshots by placement and index, see `group_value`.
-    pub const GROUP: &str = "group";
-    /// Placements by what they may select, see `placement::selector_index`.
-    pub const SELECTOR: &str = "selector";
-    /// Placements that want statuses reported back, by each selected resource, see `report_back::reported_back`.
-    pub const REPORTED_BACK: &str = "reported back";
-    /// Policy snapshots that a change of a member may affect, under `scheduler::OPEN`.
-    pub const OPEN: &str = "open";
-    /// Bindings by their target cluster.
-    pub const CLUSTER: &str = "cluster";
-    /// Works by `works_at`: the placement and the member's namespace.
-    pub const PLACEMENT_AND_MEMBER: &str = "placement and member";
-    /// Bindings by their pinned override snapshots, as `Pin` prints.
-    pub const PIN: &str = "pin";
-    /// Override snapshots by the key of their override.
-    pub const OVERRIDE: &str = "override";
-    /// Unfinished staged runs by `namespace/name` of their strategy, or its name alone.
-    pub const STRATEGY: &str = "strategy";
-    /// Unfinished staged runs by phase, see `updaterun::Phase`.
-    pub const PHASE: &str = "phase";
-    /// Approval requests by `namespace/name` of the run in their label, or its name alone.
-    pub const RUN: &str = "run";
-}
+use crate::report_back::reported_resources;
+use crate::scheduler::is_open;
+use crate::updaterun::{Phase, Unfinished, strategy_of};
 
 /// All caches of the hub.
 #[derive(Debug, Clone)]
 pub struct Caches {
     pub members: Cache<MemberCluster>,
     pub works: Cache<Work>,
+    pub(crate) works_by_placement_and_member: CacheIndex<Work, PlacementAndMember>,
     pub member_resources: MemberResources,
     pub cluster_overrides: OverrideCaches<ClusterOverride, ClusterOverrideSnapshot, Cluster>,
     pub overrides: OverrideCaches<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>,
@@ -65,8 +40,8 @@ pub struct Caches {
     pub profiles: Option<Cache<ClusterProfile>>,
     /// Copies of placements' statuses in their selected namespaces.
     pub status_copies: Cache<ClusterResourcePlacementStatus>,
-    /// `None` if evictions are disabled.
-    pub evictions: Option<Cache<ClusterResourcePlacementEviction>>,
+    /// By the name of the placement; `None` if evictions are disabled.
+    pub evictions: Option<CacheIndex<ClusterResourcePlacementEviction, String>>,
     pub cluster: PlacementCaches<Cluster>,
     /// `None` if ResourcePlacements are disabled.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
@@ -87,92 +62,121 @@ pub struct MemberResources {
 }
 
 /// The kinds of placements of one scope.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PlacementCaches<S: Scope> {
     pub placements: Cache<Obj<Placement, S>>,
+    /// By what placements may select, see `placement::selector_index`.
+    pub(crate) placements_by_selector: CacheIndex<Obj<Placement, S>, String>,
+    /// Placements that want statuses reported back, by each selected resource.
+    pub(crate) placements_by_reported_resource: CacheIndex<Obj<Placement, S>, String>,
     pub policy_snapshots: Cache<Obj<PolicySnapshot, S>>,
+    pub(crate) policy_snapshots_by_placement: CacheIndex<Obj<PolicySnapshot, S>, PlacementKey>,
+    /// Under `true`: those that a change of a member may affect.
+    pub(crate) open_policy_snapshots: CacheIndex<Obj<PolicySnapshot, S>, bool>,
     /// With names only, see `names_only`.
     pub resource_snapshots: Cache<Obj<Snapshot, S>>,
+    pub(crate) resource_snapshots_by_placement: CacheIndex<Obj<Snapshot, S>, PlacementKey>,
+    pub(crate) resource_snapshots_by_group: CacheIndex<Obj<Snapshot, S>, SnapshotGroup>,
     pub bindings: Cache<Obj<Binding, S>>,
+    pub(crate) bindings_by_placement: CacheIndex<Obj<Binding, S>, PlacementKey>,
+    /// By the name of the target cluster.
+    pub(crate) bindings_by_cluster: CacheIndex<Obj<Binding, S>, String>,
+    /// By the keys of pinned override snapshots of both scopes.
+    pub(crate) bindings_by_pin: CacheIndex<Obj<Binding, S>, ObjectKey>,
 }
 
-impl<S: Scope> Clone for PlacementCaches<S> {
-    fn clone(&self) -> Self {
-        Self {
-            placements: self.placements.clone(),
-            policy_snapshots: self.policy_snapshots.clone(),
-            resource_snapshots: self.resource_snapshots.clone(),
-            bindings: self.bindings.clone(),
-        }
-    }
-}
-
-/// The kinds of staged runs of one scope.
-#[derive(Debug)]
+/// The kinds of staged runs of one scope. Finished runs are in no index, because no change affects them.
+#[derive(Debug, Clone)]
 pub struct RunCaches<S: Scope> {
     pub runs: Cache<Obj<UpdateRun, S>>,
+    pub(crate) runs_by_placement: CacheIndex<Obj<UpdateRun, S>, PlacementKey>,
+    /// By the key of the strategy.
+    pub(crate) runs_by_strategy: CacheIndex<Obj<UpdateRun, S>, ObjectKey>,
+    pub(crate) unfinished_runs: CacheIndex<Obj<UpdateRun, S>, Unfinished>,
     pub strategies: Cache<Obj<UpdateStrategy, S>>,
     pub approvals: Cache<Obj<Approval, S>>,
-}
-
-impl<S: Scope> Clone for RunCaches<S> {
-    fn clone(&self) -> Self {
-        Self { runs: self.runs.clone(), strategies: self.strategies.clone(), approvals: self.approvals.clone() }
-    }
+    /// By the key of the run in their label.
+    pub(crate) approvals_by_run: CacheIndex<Obj<Approval, S>, ObjectKey>,
 }
 
 impl<S: Scope> RunCaches<S> {
     fn new(runtime: &mut Runtime) -> Self {
-        let runs = served::<UpdateRun, S>()
-            .index(by::PLACEMENT, |run| open_run(run, placement_of(run).map(|key| key.to_string())))
-            .index(by::STRATEGY, |run| open_run(run, Some(strategy_of(run).to_string())))
-            .index(by::PHASE, |run| Phase::of(run).index_values().iter().map(|word| (*word).to_owned()).collect());
-        let approvals = served::<Approval, S>().index(by::RUN, |request| {
-            let run = request.metadata.labels.as_ref().and_then(|labels| labels.get(labels::TARGET_UPDATE_RUN));
-            let key = run.map(|run| ObjectKey::new(request.metadata.namespace.as_deref(), run).to_string());
-            key.into_iter().collect()
-        });
-        Self { runs: runtime.cache(runs), strategies: runtime.cache(served()), approvals: runtime.cache(approvals) }
+        let runs = runtime.cache(served::<UpdateRun, S>());
+        let strategies = runtime.cache(served());
+        let approvals = runtime.cache(served::<Approval, S>());
+        Self {
+            runs_by_placement: runs.index(|run| placement_of(run).filter(|_| is_open_run(run))),
+            runs_by_strategy: runs.index(|run| Some(strategy_of(run)).filter(|_| is_open_run(run))),
+            unfinished_runs: runs.index(|run| Phase::of(run).index_values().iter().copied()),
+            runs,
+            strategies,
+            approvals_by_run: approvals.index(|request| {
+                let run = request.metadata.labels.as_ref()?.get(labels::TARGET_UPDATE_RUN)?;
+                Some(ObjectKey::new(request.metadata.namespace.as_deref(), run))
+            }),
+            approvals,
+        }
     }
 }
 
-/// Finished runs are not indexed: no change affects them.
-fn open_run<S: Scope>(run: &Obj<UpdateRun, S>, word: Option<String>) -> Vec<String> {
-    word.filter(|_| Phase::of(run) != Phase::Finished).into_iter().collect()
+fn is_open_run<S: Scope>(run: &Obj<UpdateRun, S>) -> bool {
+    Phase::of(run) != Phase::Finished
 }
 
 /// Overrides of one scope with their snapshots. `O` and `F` are the families of the two.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OverrideCaches<O: Family, F: Family, S: Scope> {
     pub overrides: Cache<Obj<O, S>>,
     pub snapshots: Cache<Obj<F, S>>,
+    /// By the key of the override.
+    pub(crate) snapshots_by_override: CacheIndex<Obj<F, S>, ObjectKey>,
 }
 
-impl<O: Family, F: Family, S: Scope> Clone for OverrideCaches<O, F, S> {
-    fn clone(&self) -> Self {
-        Self { overrides: self.overrides.clone(), snapshots: self.snapshots.clone() }
+/// A placement and the namespace of a member, by which Works are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlacementAndMember {
+    pub(crate) placement: PlacementKey,
+    pub(crate) member_namespace: String,
+}
+
+impl fmt::Display for PlacementAndMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.placement, self.member_namespace)
     }
 }
 
-/// The value of a placement and a member's namespace in `by::PLACEMENT_AND_MEMBER`.
-pub fn works_at(placement: &PlacementKey, member_namespace: &str) -> String {
-    format!("{placement} {member_namespace}")
+/// A placement and the index of a resource snapshot, by which the parts of a snapshot are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SnapshotGroup {
+    placement: PlacementKey,
+    index: String,
 }
 
-/// The value of an override snapshot in `by::PIN`.
-pub fn pin(snapshot: &ObjectKey) -> String {
-    snapshot.to_string()
+impl SnapshotGroup {
+    /// `None` if its labels cannot be read.
+    pub(crate) fn of<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<Self> {
+        let index = snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX)?.clone();
+        Some(Self { placement: parent_of(snapshot)?, index })
+    }
+}
+
+impl fmt::Display for SnapshotGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.placement, self.index)
+    }
 }
 
 impl Caches {
     pub(crate) fn new(runtime: &mut Runtime, options: &HubOptions) -> Self {
-        let works = Kind::<Work>::new().packed().slim(without_manifests).index(by::PLACEMENT_AND_MEMBER, |work| {
-            let namespace = work.metadata.namespace.as_deref().unwrap_or_default();
-            placement_of_work(work).map(|placement| works_at(&placement, namespace)).into_iter().collect()
-        });
+        let members = runtime.cache(Kind::new());
+        let works = runtime.cache(Kind::<Work>::new().packed().slim(without_manifests));
         Self {
-            members: runtime.cache(Kind::new()),
-            works: runtime.cache(works),
+            members,
+            works_by_placement_and_member: works.index(|work| {
+                let member_namespace = work.metadata.namespace.clone().unwrap_or_default();
+                placement_of_work(work).map(|placement| PlacementAndMember { placement, member_namespace })
+            }),
+            works,
             member_resources: MemberResources {
                 namespaces: runtime.cache(Kind::new().slim(metadata_only)),
                 roles: runtime.cache(Kind::new().packed()),
@@ -186,8 +190,8 @@ impl Caches {
                 .then(|| runtime.cache(Kind::new().in_namespace(namespaces::FLEET_SYSTEM))),
             status_copies: runtime.cache(Kind::new().packed()),
             evictions: options.evictions.then(|| {
-                let kind = Kind::<ClusterResourcePlacementEviction>::new();
-                runtime.cache(kind.index(by::PLACEMENT, |eviction| vec![eviction.spec.placement_name.clone()]))
+                let evictions = runtime.cache(Kind::<ClusterResourcePlacementEviction>::new());
+                evictions.index(|eviction| [eviction.spec.placement_name.clone()])
             }),
             cluster: PlacementCaches::new(runtime),
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
@@ -199,55 +203,55 @@ impl Caches {
 
 impl<O: Family, F: Family, S: Scope> OverrideCaches<O, F, S> {
     fn new(runtime: &mut Runtime) -> Self {
-        let snapshots = served::<F, S>().index(by::OVERRIDE, |snapshot| {
-            let parent = snapshot.metadata.labels.as_ref().and_then(|labels| labels.get(labels::PARENT_OVERRIDE));
-            let key = |name: &String| ObjectKey::new(snapshot.metadata.namespace.as_deref(), name);
-            parent.map(|name| key(name).to_string()).into_iter().collect()
-        });
-        Self { overrides: runtime.cache(served()), snapshots: runtime.cache(snapshots) }
+        let overrides = runtime.cache(served());
+        let snapshots = runtime.cache(served::<F, S>());
+        Self {
+            overrides,
+            snapshots_by_override: snapshots.index(|snapshot| {
+                let parent = snapshot.metadata.labels.as_ref()?.get(labels::PARENT_OVERRIDE)?;
+                Some(ObjectKey::new(snapshot.metadata.namespace.as_deref(), parent))
+            }),
+            snapshots,
+        }
     }
 }
 
 impl<S: Scope> PlacementCaches<S> {
     fn new(runtime: &mut Runtime) -> Self {
-        let policy_snapshots = served::<PolicySnapshot, S>()
-            .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect())
-            .index(by::OPEN, |snapshot| is_open(snapshot).then(|| OPEN.to_owned()).into_iter().collect());
-        let resource_snapshots = served::<Snapshot, S>()
-            .slim(names_only)
-            .packed()
-            .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect())
-            .index(by::GROUP, |snapshot| group_value(snapshot).into_iter().collect());
-        let bindings = served::<Binding, S>()
-            .packed()
-            .index(by::PLACEMENT, |binding| parent_of(binding).iter().map(ToString::to_string).collect())
-            .index(by::CLUSTER, |binding| vec![binding.spec.target_cluster.clone()])
-            .index(by::PIN, |binding| {
-                let cluster = binding.spec.cluster_resource_override_snapshots.iter().flatten();
-                let cluster = cluster.map(|name| ObjectKey::cluster(name.as_str()));
-                let namespaced = binding.spec.resource_override_snapshots.iter().flatten();
-                let namespaced = namespaced.map(|one| ObjectKey::namespaced(one.namespace.as_str(), one.name.as_str()));
-                cluster.chain(namespaced).map(|snapshot| pin(&snapshot)).collect()
-            });
+        let placements = runtime.cache(served::<Placement, S>());
+        let policy_snapshots = runtime.cache(served::<PolicySnapshot, S>());
+        let resource_snapshots = runtime.cache(served::<Snapshot, S>().slim(names_only).packed());
+        let bindings = runtime.cache(served::<Binding, S>().packed());
         Self {
-            placements: runtime
-                .cache(served().index(by::SELECTOR, selector_index_keys).index(by::REPORTED_BACK, reported_back)),
-            policy_snapshots: runtime.cache(policy_snapshots),
-            resource_snapshots: runtime.cache(resource_snapshots),
-            bindings: runtime.cache(bindings),
+            placements_by_selector: placements.index(selector_index_keys),
+            placements_by_reported_resource: placements.index(reported_resources),
+            placements,
+            policy_snapshots_by_placement: policy_snapshots.index(parent_of),
+            open_policy_snapshots: policy_snapshots.index(|snapshot| is_open(snapshot).then_some(true)),
+            policy_snapshots,
+            resource_snapshots_by_placement: resource_snapshots.index(parent_of),
+            resource_snapshots_by_group: resource_snapshots.index(SnapshotGroup::of),
+            resource_snapshots,
+            bindings_by_placement: bindings.index(parent_of),
+            bindings_by_cluster: bindings.index(|binding| [binding.spec.target_cluster.clone()]),
+            bindings_by_pin: bindings.index(pins),
+            bindings,
         }
     }
+}
+
+/// The override snapshots that a binding names.
+fn pins<S: Scope>(binding: &Obj<Binding, S>) -> Vec<ObjectKey> {
+    let cluster = binding.spec.cluster_resource_override_snapshots.iter().flatten();
+    let cluster = cluster.map(|name| ObjectKey::cluster(name.as_str()));
+    let namespaced = binding.spec.resource_override_snapshots.iter().flatten();
+    let namespaced = namespaced.map(|one| ObjectKey::namespaced(one.namespace.as_str(), one.name.as_str()));
+    cluster.chain(namespaced).collect()
 }
 
 /// A kind whose objects in reserved namespaces are ignored.
 fn served<F: Family, S: Scope>() -> Kind<Obj<F, S>> {
     Kind::new().ignoring(reserved::is_ignored)
-}
-
-/// The value of a snapshot in `by::GROUP`; `None` if its labels cannot be read.
-pub(crate) fn group_value<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<String> {
-    let index = snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX)?;
-    Some(format!("{} {index}", parent_of(snapshot)?))
 }
 
 /// Manifests are most of the data on a hub, and only members read them.

@@ -44,7 +44,7 @@ mod snapshot_content;
 mod updaterun;
 mod workgen;
 
-pub use caches::{Caches, MemberResources, OverrideCaches, PlacementCaches, RunCaches, by, pin, works_at};
+pub use caches::{Caches, MemberResources, OverrideCaches, PlacementCaches, RunCaches};
 pub use metrics::HubMetrics;
 pub use options::HubOptions;
 pub use ownership::ownership;
@@ -111,8 +111,9 @@ impl Hub {
         self.run_metrics.register(registry);
         let status_metrics = WhileLeading { progress: progress.clone(), shown: self.status_metrics.clone() };
         registry.register_collector(Box::new(status_metrics));
-        if let Some(evictions) = self.caches.evictions.clone() {
-            let completions = WhileLeading { progress: progress.clone(), shown: EvictionMetrics(evictions) };
+        if let Some(evictions) = &self.caches.evictions {
+            let completions =
+                WhileLeading { progress: progress.clone(), shown: EvictionMetrics(evictions.cache().clone()) };
             registry.register_collector(Box::new(completions));
         }
     }

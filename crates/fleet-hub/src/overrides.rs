@@ -13,7 +13,7 @@ use fleet_runtime::{
     Actions, Controller, Event, KubeEvent, ObjectKey, PlanInput, PlanResult, Runtime, Triggers, Write,
 };
 
-use crate::caches::{OverrideCaches, by};
+use crate::caches::OverrideCaches;
 use crate::meta::{self, changed};
 use crate::names;
 use crate::options::HubOptions;
@@ -70,7 +70,7 @@ where
             let result = PlanResult::Blocked("no snapshot can have such a name".to_owned());
             return Actions { events: vec![event], result, ..Actions::none() };
         };
-        let snapshots = self.caches.snapshots.by(by::OVERRIDE, &key.to_string());
+        let snapshots = self.caches.snapshots_by_override.get(key);
         let observed = Observed {
             override_: OverrideFacts::of(&name, &*override_),
             snapshots: snapshots.iter().map(|one| SnapshotFacts::of(&**one)).collect(),

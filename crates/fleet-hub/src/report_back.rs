@@ -12,12 +12,12 @@ use fleet_api::types::ResourceIdentifier;
 use fleet_core::workgen::report_back::{Observed, Write as Planned, is_enabled, plan, resources_to_read};
 use fleet_core::workgen::{BindingFacts, WorkFacts};
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, Event, KindId, MetadataObject, ObjectKey, PatchFormat, PlanInput,
+    Actions, Cache, CacheIndex, Controller, Error, Event, KindId, MetadataObject, ObjectKey, PatchFormat, PlanInput,
     ReconcileContext, Runtime, Triggers, Wake, Write, WriteResult,
 };
 use serde_json::{Value, json};
 
-use crate::caches::{Caches, PlacementCaches, by, works_at};
+use crate::caches::{Caches, PlacementAndMember, PlacementCaches};
 use crate::keys::{key_of, object_key, parent_of, placement_of_work};
 use crate::names;
 use crate::options::HubOptions;
@@ -35,14 +35,15 @@ pub(crate) fn start<S: Scope>(
     view: &ClusterView,
 ) {
     let (of_works, of_bindings, of_resources) =
-        (scope.placements.clone(), scope.placements.clone(), scope.placements.clone());
+        (scope.placements.clone(), scope.placements.clone(), scope.placements_by_reported_resource.clone());
     let triggers = Triggers::new()
         .on(&scope.placements, on_placement)
         .on(&scope.bindings, move |event| on_binding(&of_bindings, event))
         .on(&caches.works, move |event| on_work(&of_works, event))
         .on_metadata(view.metadata(), move |kind, event| on_resource(&of_resources, kind, event))
         .on_discovery(view.discovery(), Vec::new);
-    let controller = ReportBack { caches: scope.clone(), works: caches.works.clone(), view: view.clone() };
+    let controller =
+        ReportBack { caches: scope.clone(), works: caches.works_by_placement_and_member.clone(), view: view.clone() };
     runtime.controller(controller, triggers, options.placement_workers());
 }
 
@@ -72,7 +73,7 @@ fn on_work<S: Scope>(placements: &Cache<Obj<Placement, S>>, event: Event<'_, Wor
 
 /// A recreated resource has no status, although the placement's selection does not change.
 fn on_resource<S: Scope>(
-    placements: &Cache<Obj<Placement, S>>,
+    placements: &CacheIndex<Obj<Placement, S>, String>,
     kind: &KindId,
     event: Event<'_, MetadataObject>,
 ) -> Vec<PlacementKey> {
@@ -82,12 +83,12 @@ fn on_resource<S: Scope>(
     let key = event.key();
     let resource =
         resource_value(&kind.group, &kind.version, &kind.kind, key.namespace().unwrap_or_default(), key.name());
-    let enabled = placements.keys_by(by::REPORTED_BACK, &resource);
+    let enabled = placements.keys(&resource);
     enabled.iter().filter_map(|key| PlacementKey::parse(&key.to_string()).ok()).collect()
 }
 
-/// The values of the index `by::REPORTED_BACK`.
-pub(crate) fn reported_back<S: Scope>(placement: &Obj<Placement, S>) -> Vec<String> {
+/// The resources whose status a placement wants reported back.
+pub(crate) fn reported_resources<S: Scope>(placement: &Obj<Placement, S>) -> Vec<String> {
     let selected = placement.status.iter().flat_map(|status| &status.selected_resources);
     let value =
         |one: &ResourceIdentifier| resource_value(&one.group, &one.version, &one.kind, &one.namespace, &one.name);
@@ -104,7 +105,7 @@ fn is_enabled_for<S: Scope>(placements: &Cache<Obj<Placement, S>>, key: &Placeme
 
 struct ReportBack<S: Scope> {
     caches: PlacementCaches<S>,
-    works: Cache<Work>,
+    works: CacheIndex<Work, PlacementAndMember>,
     view: ClusterView,
 }
 
@@ -184,14 +185,12 @@ impl<S: Scope> ReportBack<S> {
     /// `None` if the placement does not exist or does not enable report-back.
     fn observe(&self, key: &PlacementKey) -> Option<Observation<S>> {
         let placement = self.caches.placements.get(&object_key(key)).filter(|one| is_enabled(&one.spec))?;
-        let bindings = self.caches.bindings.by(by::PLACEMENT, &key.to_string());
-        let namespace = |binding: &Arc<Obj<Binding, S>>| {
-            MemberNamespace::of(&ClusterName::parse(&binding.spec.target_cluster).ok()?).ok()
+        let bindings = self.caches.bindings_by_placement.get(key);
+        let member = |binding: &Arc<Obj<Binding, S>>| {
+            let namespace = MemberNamespace::of(&ClusterName::parse(&binding.spec.target_cluster).ok()?).ok()?;
+            Some(PlacementAndMember { placement: key.clone(), member_namespace: namespace.to_string() })
         };
-        let works = bindings
-            .iter()
-            .filter_map(namespace)
-            .flat_map(|namespace| self.works.by(by::PLACEMENT_AND_MEMBER, &works_at(key, namespace.as_str())));
+        let works = bindings.iter().filter_map(member).flat_map(|member| self.works.get(&member));
         Some(Observation { placement, works: works.collect(), bindings })
     }
 

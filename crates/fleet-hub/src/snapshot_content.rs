@@ -8,11 +8,11 @@ use std::sync::{Arc, Weak};
 use fleet_api::kinds::{Obj, Scope, Snapshot};
 use fleet_api::names::{NamespaceName, PlacementKey};
 use fleet_api::well_known::{annotations, labels};
-use fleet_runtime::{Cache, Error, ObjectKey, Reader};
+use fleet_runtime::{Error, ObjectKey, Reader};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::caches::{by, group_value};
+use crate::caches::{PlacementCaches, SnapshotGroup};
 use crate::keys::parent_of;
 
 type Parts<S> = OnceCell<Vec<Obj<Snapshot, S>>>;
@@ -91,14 +91,15 @@ pub(crate) fn group_of<'a, S: Scope>(
 
 /// Like `group_of`, from the cache by index.
 pub(crate) fn group_in<S: Scope>(
-    snapshots: &Cache<Obj<Snapshot, S>>,
+    caches: &PlacementCaches<S>,
     placement: &PlacementKey,
     master: &str,
 ) -> Vec<Arc<Obj<Snapshot, S>>> {
     let key = ObjectKey::new(placement.namespace.as_ref().map(NamespaceName::as_str), master);
-    let found = snapshots.get(&key).filter(|master| parent_of(&**master).as_ref() == Some(placement));
+    let found = caches.resource_snapshots.get(&key).filter(|master| parent_of(&**master).as_ref() == Some(placement));
     let Some(master) = found else { return Vec::new() };
-    let group = group_value(&master).map(|group| snapshots.by(by::GROUP, &group)).unwrap_or_default();
+    let group =
+        SnapshotGroup::of(&master).map(|group| caches.resource_snapshots_by_group.get(&group)).unwrap_or_default();
     let parts = group.into_iter().filter(|part| part.name() != master.name());
     std::iter::once(master.clone()).chain(parts).collect()
 }

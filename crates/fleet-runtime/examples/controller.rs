@@ -10,7 +10,8 @@ use std::time::Duration;
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
 use fleet_runtime::{
-    Actions, Cache, Controller, Event, Kind, ObjectKey, Options, PlanInput, PlanResult, Runtime, Triggers, Write,
+    Actions, Cache, CacheIndex, Controller, Event, Kind, ObjectKey, Options, PlanInput, PlanResult, Runtime, Triggers,
+    Write,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -21,11 +22,10 @@ use tokio::sync::oneshot;
 const COPY_TO: &str = "example.com/copy-to";
 /// On a copy: `NAMESPACE/NAME` of its source.
 const COPIED_FROM: &str = "example.com/copied-from";
-/// Index: copies by their source.
-const BY_SOURCE: &str = "source";
 
 struct CopyController {
     config_maps: Cache<ConfigMap>,
+    by_source: CacheIndex<ConfigMap, String>,
 }
 
 impl Controller for CopyController {
@@ -40,7 +40,7 @@ impl Controller for CopyController {
         let wanted = self.config_maps.get(key).and_then(|source| copy_of(&source));
         let wanted_key = wanted.as_ref().map(ObjectKey::of);
         let mut actions = Actions::none();
-        for copy in self.config_maps.by(BY_SOURCE, &key.to_string()) {
+        for copy in self.by_source.get(&key.to_string()) {
             if Some(ObjectKey::of(&*copy)) != wanted_key {
                 actions.write(Write::delete(&*copy));
             }
@@ -88,10 +88,10 @@ fn keys(event: Event<'_, ConfigMap>) -> Vec<ObjectKey> {
 
 fn runtime(client: kube::Client) -> Runtime {
     let mut runtime = Runtime::new(client, Options { component: "copy-controller".to_owned(), ..Options::default() });
-    let by_source = |copy: &ConfigMap| source_of(copy).into_iter().collect();
-    let config_maps = runtime.cache(Kind::<ConfigMap>::new().index(BY_SOURCE, by_source));
+    let config_maps = runtime.cache(Kind::<ConfigMap>::new());
+    let by_source = config_maps.index(source_of);
     let triggers = Triggers::new().on(&config_maps, keys);
-    runtime.controller(CopyController { config_maps }, triggers, 2);
+    runtime.controller(CopyController { config_maps, by_source }, triggers, 2);
     runtime
 }
 

@@ -39,7 +39,7 @@ mod worker;
 mod write;
 mod writer;
 
-pub use cache::{Cache, CacheFormat, Cached, Event, Kind};
+pub use cache::{Cache, CacheFormat, CacheIndex, Cached, Event, Kind};
 pub use clock::{Clock, ClockOffset, Seeds};
 pub use confirm::CacheCheck;
 pub use controller::{Actions, Controller, KubeEvent, Needs, PlanInput, PlanResult, Regarding, WriteResult};

@@ -21,8 +21,6 @@ use tower_service::Service;
 const PLACEMENTS: usize = 1_000;
 const CLUSTERS: usize = 100;
 const LIMIT_BYTES: usize = 120 << 20;
-const BY_PLACEMENT: &str = "placement";
-const BY_CLUSTER: &str = "cluster";
 
 /// A server that lists bindings and sends no watch events. Holds the text of one binding with placeholders.
 #[derive(Clone)]
@@ -129,11 +127,11 @@ async fn a_hundred_thousand_bindings_are_cached_and_indexed_in_little_memory() {
     let clock = Clock::starting_at("2026-11-01T00:00:00Z".parse().unwrap());
     let mut runtime = Runtime::new(client, Options { clock, seeds: Seeds::starting_with(1), ..Options::default() });
     let label = |binding: &ClusterResourceBinding| {
-        binding.metadata.labels.iter().filter_map(|all| all.get(labels::PARENT_PLACEMENT)).cloned().collect()
+        binding.metadata.labels.iter().filter_map(|all| all.get(labels::PARENT_PLACEMENT)).cloned().collect::<Vec<_>>()
     };
-    let kind = Kind::<ClusterResourceBinding>::new().packed().index(BY_PLACEMENT, label);
-    let kind = kind.index(BY_CLUSTER, |binding| vec![binding.spec.target_cluster.clone()]);
-    let bindings = runtime.cache(kind);
+    let bindings = runtime.cache(Kind::<ClusterResourceBinding>::new().packed());
+    let by_placement = bindings.index(label);
+    let by_cluster = bindings.index(|binding| [binding.spec.target_cluster.clone()]);
     let before = own_bytes();
     let running = tokio::spawn(runtime.run(std::future::pending()));
     while !bindings.is_synced() {
@@ -144,8 +142,8 @@ async fn a_hundred_thousand_bindings_are_cached_and_indexed_in_little_memory() {
     assert_eq!(bindings.len(), PLACEMENTS * CLUSTERS);
     assert!(taken < LIMIT_BYTES, "{} MB", taken >> 20);
 
-    let found = bindings.by(BY_PLACEMENT, "placement-0417");
-    assert_eq!((found.len(), bindings.by(BY_CLUSTER, "member-007").len()), (CLUSTERS, PLACEMENTS));
+    let found = by_placement.get("placement-0417");
+    assert_eq!((found.len(), by_cluster.get("member-007").len()), (CLUSTERS, PLACEMENTS));
     let expected: ClusterResourceBinding = serde_json::from_value({
         let mut raw: Value = serde_json::from_str(&text(&template(), 417 * CLUSTERS + 42)).unwrap();
         raw["metadata"].as_object_mut().unwrap().remove("managedFields");

@@ -19,19 +19,21 @@ use fleet_core::eviction::{
     BindingFacts, EvictionFacts, Observed, PlacementFacts, Verdict, Write as Planned, plan, verdict,
 };
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, KindId, ObjectKey, PlanInput, Reader, ReconcileContext, Runtime, Triggers, Write,
+    Actions, CacheIndex, Controller, Error, KindId, ObjectKey, PlanInput, Reader, ReconcileContext, Runtime, Triggers,
+    Write,
 };
 
-use crate::caches::by;
 use crate::meta::annotate;
 use crate::names;
 
 /// Number of placements handled in parallel, each with one eviction.
 const WORKERS: usize = 4;
 
+type EvictionsByPlacement = CacheIndex<ClusterResourcePlacementEviction, String>;
+
 /// Starts the controller.
-pub(crate) fn start(runtime: &mut Runtime, evictions: &Cache<ClusterResourcePlacementEviction>) {
-    let triggers = Triggers::new().on(evictions, |event| {
+pub(crate) fn start(runtime: &mut Runtime, evictions: &EvictionsByPlacement) {
+    let triggers = Triggers::new().on(evictions.cache(), |event| {
         event.versions().map(|eviction| ObjectKey::cluster(eviction.spec.placement_name.as_str())).collect::<Vec<_>>()
     });
     let controller = Evictions { evictions: evictions.clone() };
@@ -39,7 +41,7 @@ pub(crate) fn start(runtime: &mut Runtime, evictions: &Cache<ClusterResourcePlac
 }
 
 struct Evictions {
-    evictions: Cache<ClusterResourcePlacementEviction>,
+    evictions: EvictionsByPlacement,
 }
 
 /// The input of a verdict, read from the API server.
@@ -100,7 +102,7 @@ impl Controller for Evictions {
 impl Evictions {
     /// The oldest pending eviction of a placement.
     fn next(&self, placement: &ObjectKey) -> Option<Arc<ClusterResourcePlacementEviction>> {
-        let all = self.evictions.by(by::PLACEMENT, placement.name());
+        let all = self.evictions.get(placement.name());
         let waiting = all.into_iter().filter(|one| verdict(one) == Verdict::Pending && !one.is_deleting());
         waiting.min_by_key(|one| (one.metadata.creation_timestamp.clone(), one.metadata.name.clone()))
     }

@@ -44,7 +44,7 @@ use fleet_runtime::{
     PlanResult, ReconcileContext, Runtime, Triggers, Wake, WriteResult,
 };
 
-use crate::caches::{PlacementCaches, by};
+use crate::caches::PlacementCaches;
 use crate::keys::object_key;
 use crate::names;
 use crate::options::HubOptions;
@@ -126,7 +126,7 @@ pub(crate) fn start<S: Scope>(
     let (watched_kinds, placements) = (view.watched_kinds.clone(), caches.placements.clone());
     let sync_waiters = Arc::new(SyncWaiters::default());
     let waiting = sync_waiters.clone();
-    let changes = || ObjectTriggers { view: view.clone(), placements: caches.placements.clone() };
+    let changes = || ObjectTriggers { view: view.clone(), placements: caches.placements_by_selector.clone() };
     let (of_objects, of_kinds) = (changes(), changes());
     let mut triggers = Triggers::new()
         .on(&caches.placements, move |event| {
@@ -230,10 +230,9 @@ impl<S: Scope> Controller for Placements<S> {
 
 impl<S: Scope> Placements<S> {
     fn execute(&self, key: &PlacementKey, placement: &Obj<Placement, S>, facts: &Facts, input: PlanInput) -> Actions {
-        let parent = key.to_string();
-        let policy_snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &parent);
-        let resource_snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &parent);
-        let bindings = self.caches.bindings.by(by::PLACEMENT, &parent);
+        let policy_snapshots = self.caches.policy_snapshots_by_placement.get(key);
+        let resource_snapshots = self.caches.resource_snapshots_by_placement.get(key);
+        let bindings = self.caches.bindings_by_placement.get(key);
         let status_copy = self.status_copy(key, placement);
         let inventory = self.view.inventory(None);
         let observed = Observed {

@@ -1,5 +1,4 @@
-//! Index keys that find the placements that a changed object may affect, without checking all of them
-//! (`by::SELECTOR`).
+//! Index keys that find the placements that a changed object may affect, without checking all of them.
 //!
 //! The index may return too many placements; `fleet_core::placement::ChangedObject` decides.
 

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use fleet_api::kinds::{Binding, ClusterResourcePlacementStatus, Family, Obj, Placement, Scope};
 use fleet_api::names::{PlacementKey, PlacementName};
 use fleet_core::placement::{ChangedObject, LiveObject, PlacementFacts};
-use fleet_runtime::{Cache, Event, KindId, MetadataObject};
+use fleet_runtime::{CacheIndex, Event, KindId, MetadataObject};
 use serde_json::Value;
 
 use super::ClusterView;
 use super::inventory::value_of;
 use super::selector_index::index_keys_of;
-use crate::caches::by;
 use crate::keys::{key_of, parent_of};
 
 pub(super) fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Option<PlacementKey> {
@@ -51,7 +50,8 @@ pub(super) fn on_status_copy(event: Event<'_, ClusterResourcePlacementStatus>) -
 /// Triggers for objects that placements select.
 pub(super) struct ObjectTriggers<S: Scope> {
     pub(super) view: ClusterView,
-    pub(super) placements: Cache<Obj<Placement, S>>,
+    /// By what they may select.
+    pub(super) placements: CacheIndex<Obj<Placement, S>, String>,
 }
 
 impl<S: Scope> ObjectTriggers<S> {
@@ -92,15 +92,15 @@ impl<S: Scope> ObjectTriggers<S> {
     }
 
     fn all(&self) -> Vec<PlacementKey> {
-        let keys = self.placements.keys().into_iter();
+        let keys = self.placements.cache().keys().into_iter();
         keys.filter_map(|key| PlacementKey::parse(&key.to_string()).ok()).collect()
     }
 
     fn candidates(&self, words: &[String]) -> Vec<Arc<Obj<Placement, S>>> {
-        let mut keys: Vec<_> = words.iter().flat_map(|word| self.placements.keys_by(by::SELECTOR, word)).collect();
+        let mut keys: Vec<_> = words.iter().flat_map(|word| self.placements.keys(word)).collect();
         keys.sort_unstable();
         keys.dedup();
-        keys.iter().filter_map(|key| self.placements.get(key)).collect()
+        keys.iter().filter_map(|key| self.placements.cache().get(key)).collect()
     }
 }
 

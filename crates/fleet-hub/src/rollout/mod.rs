@@ -22,7 +22,7 @@ use fleet_core::overrides::Candidates;
 use fleet_core::rollout::{LatestSnapshot, Observed, Overrides, PlacementFacts, plan};
 use fleet_runtime::{Actions, Cache, Controller, Enqueuer, Error, PlanInput, ReconcileContext, Runtime, Triggers};
 
-use crate::caches::{Caches, PlacementCaches, by};
+use crate::caches::{Caches, PlacementCaches};
 use crate::keys::object_key;
 use crate::names;
 use crate::options::HubOptions;
@@ -41,7 +41,7 @@ pub(crate) fn start<S: Scope>(
     scope: &PlacementCaches<S>,
     view: &ClusterView,
 ) -> Enqueuer<PlacementKey> {
-    let members = MemberTriggers { members: caches.members.clone(), bindings: scope.bindings.clone() };
+    let members = MemberTriggers { members: caches.members.clone(), bindings: scope.bindings_by_cluster.clone() };
     let override_triggers = || OverrideTriggers { placements: scope.placements.clone() };
     let (cluster_snapshots, snapshots, cluster_overrides, namespaced_overrides) =
         (override_triggers(), override_triggers(), override_triggers(), override_triggers());
@@ -113,8 +113,8 @@ impl<S: Scope> Controller for Rollouts<S> {
         if let Some(known) = &known {
             self.candidate_cache.keep(key, known);
         }
-        let snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &key.to_string());
-        let bindings = self.caches.bindings.by(by::PLACEMENT, &key.to_string());
+        let snapshots = self.caches.resource_snapshots_by_placement.get(key);
+        let bindings = self.caches.bindings_by_placement.get(key);
         let marked = latest_snapshots(&snapshots);
         let latest = LatestSnapshot::of(&marked);
         let placement_overrides = self.override_lookup.of_placement(key);

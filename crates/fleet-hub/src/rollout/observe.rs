@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use super::Rollouts;
 use super::overrides::PlacementOverrides;
 use super::triggers::decided_for;
-use crate::caches::by;
 use crate::keys::object_key;
 use crate::meta;
 use crate::snapshot_content::{GroupId, group_of, is_complete};
@@ -69,7 +68,7 @@ impl<S: Scope> Rollouts<S> {
         if !is_rolling || self.override_lookup.of_placement(key).is_empty() {
             return CandidateSource::Nothing;
         }
-        let snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &key.to_string());
+        let snapshots = self.caches.resource_snapshots_by_placement.get(key);
         let LatestSnapshot::One(master) = LatestSnapshot::of(&latest_snapshots(&snapshots)) else {
             return CandidateSource::Nothing;
         };
@@ -93,7 +92,7 @@ impl<S: Scope> Rollouts<S> {
     /// Whether the scheduler has decided for the latest generation of the placement. It reports that after it has
     /// written the bindings.
     pub(super) fn is_scheduled(&self, key: &PlacementKey, placement: &Obj<Placement, S>) -> bool {
-        let snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &key.to_string());
+        let snapshots = self.caches.policy_snapshots_by_placement.get(key);
         let mut latest = snapshots.iter().filter(|one| meta::is_latest(&***one) && !one.is_deleting());
         latest.any(|one| decided_for(one) >= Some(placement.generation()))
     }

@@ -8,9 +8,8 @@ use fleet_api::names::{NamespaceName, PlacementKey, PlacementName};
 use fleet_api::types::{OverrideSnapshotSpec, PlacementScope};
 use fleet_api::well_known::annotations;
 use fleet_core::overrides::{OverrideSpec, OverrideSpecRef};
-use fleet_runtime::{Cache, Event};
+use fleet_runtime::{Cache, CacheIndex, Event};
 
-use crate::caches::by;
 use crate::keys::{key_of, parent_of};
 use crate::meta;
 
@@ -62,7 +61,8 @@ fn relevant<S: Scope>(binding: &Obj<Binding, S>) -> impl PartialEq {
 /// Members matter through their labels, which overrides select by, and their existence.
 pub(super) struct MemberTriggers<S: Scope> {
     pub(super) members: Cache<MemberCluster>,
-    pub(super) bindings: Cache<Obj<Binding, S>>,
+    /// By cluster.
+    pub(super) bindings: CacheIndex<Obj<Binding, S>, String>,
 }
 
 impl<S: Scope> MemberTriggers<S> {
@@ -71,7 +71,7 @@ impl<S: Scope> MemberTriggers<S> {
         if !self.members.is_synced() || !event.changed(|member| &member.metadata.labels) {
             return BTreeSet::new();
         }
-        let bindings = self.bindings.by(by::CLUSTER, event.key().name());
+        let bindings = self.bindings.get(event.key().name());
         bindings.iter().filter_map(|binding| parent_of(&**binding)).collect()
     }
 }

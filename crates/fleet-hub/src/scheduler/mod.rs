@@ -13,7 +13,7 @@ mod execute;
 mod observe;
 mod triggers;
 
-pub(crate) use triggers::{OPEN, is_open};
+pub(crate) use triggers::is_open;
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use fleet_runtime::{
     Actions, Cache, Controller, Enqueuer, Error, PlanInput, PlanResult, ReconcileContext, Runtime, Triggers,
 };
 
-use crate::caches::{Caches, PlacementCaches, by};
+use crate::caches::{Caches, PlacementCaches};
 use crate::keys::object_key;
 use crate::meta;
 use crate::names;
@@ -46,8 +46,7 @@ pub(crate) fn start<S: Scope>(
     let scheduler = Scheduler { caches: scope.clone(), members: caches.members.clone(), limits: options.eligibility };
     let fleet = FleetTriggers {
         members: caches.members.clone(),
-        policy_snapshots: scope.policy_snapshots.clone(),
-        bindings: scope.bindings.clone(),
+        caches: scope.clone(),
         limits: options.eligibility,
         clock: runtime.clock(),
     };
@@ -89,13 +88,13 @@ impl<S: Scope> Controller for Scheduler<S> {
         if facts.is_released() && on_server.is_none() {
             return Actions::needs_facts();
         }
-        let snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &key.to_string());
+        let snapshots = self.caches.policy_snapshots_by_placement.get(key);
         let marked: Vec<&Obj<PolicySnapshot, S>> = snapshots
             .iter()
             .map(Arc::as_ref)
             .filter(|snapshot| meta::is_latest(*snapshot) && !snapshot.is_deleting())
             .collect();
-        let bindings = on_server.unwrap_or_else(|| self.caches.bindings.by(by::PLACEMENT, &key.to_string()));
+        let bindings = on_server.unwrap_or_else(|| self.caches.bindings_by_placement.get(key));
         let members = self.members.list();
         let observed = Observed {
             placement: facts,

@@ -12,7 +12,7 @@ use fleet_core::scheduler::{ClusterFacts, EligibilityLimits, eligibility, unusab
 use fleet_runtime::{Cache, Clock, Event};
 use jiff::Timestamp;
 
-use crate::caches::by;
+use crate::caches::PlacementCaches;
 use crate::keys::{key_of, parent_of};
 use crate::meta;
 
@@ -51,9 +51,6 @@ pub(super) fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> Option<
     parent_of(binding).filter(|_| (was_there && is_going) || found_going || is_settled)
 }
 
-/// The value in `by::OPEN` of all snapshots that may pick more members.
-pub(crate) const OPEN: &str = "open";
-
 /// Whether a change of a member may change the result of this policy: it picks every cluster that fits, or it has
 /// fewer than it wants.
 pub(crate) fn is_open<S: Scope>(snapshot: &Obj<PolicySnapshot, S>) -> bool {
@@ -82,8 +79,7 @@ fn explains<S: Scope>(snapshot: &Obj<PolicySnapshot, S>, cluster: &str) -> bool 
 /// Triggers for changes of members.
 pub(super) struct FleetTriggers<S: Scope> {
     pub(super) members: Cache<MemberCluster>,
-    pub(super) policy_snapshots: Cache<Obj<PolicySnapshot, S>>,
-    pub(super) bindings: Cache<Obj<Binding, S>>,
+    pub(super) caches: PlacementCaches<S>,
     pub(super) limits: EligibilityLimits,
     pub(super) clock: Clock,
 }
@@ -98,12 +94,12 @@ impl<S: Scope> FleetTriggers<S> {
         if !matters(event, self.clock.now(), self.limits) {
             return concerned;
         }
-        let open = self.policy_snapshots.by(by::OPEN, OPEN);
+        let open = self.caches.open_policy_snapshots.get(&true);
         concerned.extend(open.iter().filter_map(|snapshot| parent_of(&**snapshot)));
         if event.new.is_none() || is_replaced(event) {
-            let stranded = self.bindings.by(by::CLUSTER, event.key().name());
+            let stranded = self.caches.bindings_by_cluster.get(event.key().name());
             concerned.extend(stranded.iter().filter_map(|binding| parent_of(&**binding)));
-            let snapshots = self.policy_snapshots.list();
+            let snapshots = self.caches.policy_snapshots.list();
             let explaining = snapshots.iter().filter(|snapshot| explains(snapshot, event.key().name()));
             concerned.extend(explaining.filter_map(|snapshot| parent_of(&**snapshot)));
         }
@@ -115,7 +111,7 @@ impl<S: Scope> FleetTriggers<S> {
         if matches!((event.old, event.new), (Some(old), Some(new)) if !reports_differ(old, new)) {
             return BTreeSet::new();
         }
-        let snapshots = self.policy_snapshots.list();
+        let snapshots = self.caches.policy_snapshots.list();
         let changed =
             snapshots.iter().filter(|snapshot| meta::is_latest(&***snapshot) && names_others(snapshot, event));
         changed.filter_map(|snapshot| parent_of(&**snapshot)).collect()

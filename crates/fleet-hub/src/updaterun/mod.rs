@@ -14,7 +14,7 @@ mod overrides;
 mod triggers;
 
 pub use metrics::RunMetrics;
-pub(crate) use triggers::{Phase, strategy_of};
+pub(crate) use triggers::{Phase, Unfinished, strategy_of};
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ pub(crate) fn start<S: Scope>(
         uncommitted: Mutex::default(),
         metrics: metrics.clone(),
     };
-    let run_triggers = RunTriggers { runs: runs.runs.clone() };
+    let run_triggers = RunTriggers(runs.clone());
     runtime.controller(controller, triggers(&run_triggers, caches, scope, runs, view), options.run_workers())
 }
 

@@ -17,11 +17,11 @@ use fleet_core::updaterun::{
     ApprovalFacts, BindingFacts, ConcurrentRunFacts, MemberFacts, Observed, Overrides, PolicySnapshotFacts, RunFacts,
     Settings,
 };
-use fleet_runtime::{Cache, CacheCheck, Error, ObjectKey, Reader};
+use fleet_runtime::{Cache, CacheCheck, CacheIndex, Cached, Error, ObjectKey, Reader};
 
 use super::triggers::{Phase, strategy_of};
 use super::{Facts, StagedRuns};
-use crate::caches::{PlacementCaches, RunCaches, by};
+use crate::caches::{PlacementCaches, RunCaches};
 use crate::keys::{object_key, placement_of};
 use crate::placement::select_content;
 use crate::snapshot_content::{GroupId, SnapshotContent, group_of, is_complete};
@@ -54,17 +54,19 @@ impl<S: Scope> Observation<S> {
     ) -> Option<Self> {
         let name = RunName::parse(run.name()).ok()?;
         let placement_key = placement_of(&*run);
-        let parent = placement_key.as_ref().map(ToString::to_string).unwrap_or_default();
         let strategy = runs.strategies.get(&strategy_of(&*run));
         let is_new = Phase::of(&*run) == Phase::New;
         Some(Self {
             placement: placement_key.as_ref().and_then(|key| scope.placements.get(&object_key(key))),
-            policy_snapshots: scope.policy_snapshots.by(by::PLACEMENT, &parent),
-            resource_snapshots: if is_new { scope.resource_snapshots.by(by::PLACEMENT, &parent) } else { Vec::new() },
-            bindings: scope.bindings.by(by::PLACEMENT, &parent),
+            policy_snapshots: of_placement(&scope.policy_snapshots_by_placement, placement_key.as_ref()),
+            resource_snapshots: of_placement(
+                &scope.resource_snapshots_by_placement,
+                placement_key.as_ref().filter(|_| is_new),
+            ),
+            bindings: of_placement(&scope.bindings_by_placement, placement_key.as_ref()),
             members: members.list(),
             approvals: approvals(&run, runs),
-            concurrent_runs: concurrent_runs(&run, &parent, &runs.runs),
+            concurrent_runs: concurrent_runs(&run, placement_key.as_ref(), runs),
             placement_key,
             strategy,
             name,
@@ -131,13 +133,19 @@ impl<S: Scope> Observation<S> {
     }
 }
 
+/// The objects of a placement; none without a placement.
+fn of_placement<K: Cached>(index: &CacheIndex<K, PlacementKey>, placement: Option<&PlacementKey>) -> Vec<Arc<K>> {
+    placement.map(|placement| index.get(placement)).unwrap_or_default()
+}
+
 /// The other unfinished runs of the placement, as the API server has them.
 fn concurrent_runs<S: Scope>(
     run: &Obj<UpdateRun, S>,
-    parent: &str,
-    cache: &Cache<Obj<UpdateRun, S>>,
+    placement: Option<&PlacementKey>,
+    caches: &RunCaches<S>,
 ) -> Vec<Arc<Obj<UpdateRun, S>>> {
-    let mut others: Vec<_> = cache.keys_by(by::PLACEMENT, parent).iter().filter_map(|key| cache.stored(key)).collect();
+    let keys = placement.map(|placement| caches.runs_by_placement.keys(placement)).unwrap_or_default();
+    let mut others: Vec<_> = keys.iter().filter_map(|key| caches.runs.stored(key)).collect();
     others.retain(|other| other.metadata.uid != run.metadata.uid && !other.is_deleting());
     others
 }
@@ -145,7 +153,7 @@ fn concurrent_runs<S: Scope>(
 /// Requests that are labelled with the run, and those with the name of one of its approvals.
 pub(super) fn approvals<S: Scope>(run: &Obj<UpdateRun, S>, runs: &RunCaches<S>) -> Vec<Arc<Obj<Approval, S>>> {
     let mut found = BTreeMap::new();
-    for request in runs.approvals.by(by::RUN, &ObjectKey::of(run).to_string()) {
+    for request in runs.approvals_by_run.get(&ObjectKey::of(run)) {
         found.insert(ObjectKey::of(&*request), request);
     }
     let Ok(name) = RunName::parse(run.name()) else { return Vec::new() };
@@ -182,14 +190,13 @@ pub(super) fn prerequisites<S: Scope>(
     let Some(placement) = placement_of(run) else { return checks };
     checks.push(CacheCheck::object(&scope.placements, object_key(&placement)));
     checks.extend(snapshot_key(run, &placement).map(|key| CacheCheck::object(&scope.resource_snapshots, key)));
-    let parent = placement.to_string();
     let selector = format!("{}={}", labels::PARENT_PLACEMENT, placement.name);
     let namespace = run.metadata.namespace.as_deref();
-    let (policies, of_policies) = (scope.policy_snapshots.clone(), parent.clone());
-    let policies = move || policies.keys_by(by::PLACEMENT, &of_policies);
+    let (policies, of_policies) = (scope.policy_snapshots_by_placement.clone(), placement.clone());
+    let policies = move || policies.keys(&of_policies);
     checks.push(CacheCheck::labelled(&scope.policy_snapshots, namespace, Some(selector.clone()), policies));
-    let bindings = scope.bindings.clone();
-    let bindings = move || bindings.keys_by(by::PLACEMENT, &parent);
+    let bindings = scope.bindings_by_placement.clone();
+    let bindings = move || bindings.keys(&placement);
     checks.push(CacheCheck::labelled(&scope.bindings, namespace, Some(selector), bindings));
     checks
 }
@@ -211,7 +218,7 @@ impl<S: Scope> StagedRuns<S> {
     ) -> Result<(), Error> {
         let Some(key) = placement_of(run) else { return Ok(()) };
         let Some(placement) = self.scope.placements.get(&object_key(&key)) else { return Ok(()) };
-        let snapshots = self.scope.resource_snapshots.by(by::PLACEMENT, &key.to_string());
+        let snapshots = self.scope.resource_snapshots_by_placement.get(&key);
         let index = Index::parse(run.spec.resource_snapshot_index());
         let is_there = index.is_some_and(|index| is_complete(&group(&snapshots, &key, index)));
         if !is_there {

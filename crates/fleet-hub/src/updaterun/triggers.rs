@@ -1,6 +1,7 @@
 //! Maps events of watched objects to the unfinished runs that depend on them, through indexes.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use fleet_api::conditions::decode_ignoring_generation;
 use fleet_api::conditions::update_run::{UpdateRunInitialized, UpdateRunSucceeded};
@@ -9,9 +10,9 @@ use fleet_api::kinds::{
 };
 use fleet_api::names::{ApprovalRequestName, PlacementKey};
 use fleet_api::well_known::{annotations, labels};
-use fleet_runtime::{Cache, Event, ObjectKey, Triggers};
+use fleet_runtime::{Event, ObjectKey, Triggers};
 
-use crate::caches::{Caches, PlacementCaches, RunCaches, by};
+use crate::caches::{Caches, PlacementCaches, RunCaches};
 use crate::keys::{key_of, parent_of, placement_of};
 use crate::placement::ClusterView;
 
@@ -25,9 +26,19 @@ pub(crate) enum Phase {
     Finished,
 }
 
-/// Values of the index `by::PHASE`.
-const NEW: &str = "new";
-const OPEN: &str = "open";
+/// Unfinished runs, as an index groups them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    All,
+    /// Not initialized.
+    New,
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
 
 impl Phase {
     pub(crate) fn of<S: Scope>(run: &Obj<UpdateRun, S>) -> Self {
@@ -44,10 +55,10 @@ impl Phase {
         }
     }
 
-    pub(crate) fn index_values(self) -> &'static [&'static str] {
+    pub(crate) fn index_values(self) -> &'static [Unfinished] {
         match self {
-            Self::New => &[NEW, OPEN],
-            Self::Active => &[OPEN],
+            Self::New => &[Unfinished::New, Unfinished::All],
+            Self::Active => &[Unfinished::All],
             Self::Finished => &[],
         }
     }
@@ -67,25 +78,17 @@ pub(super) fn on_run<S: Scope>(event: Event<'_, Obj<UpdateRun, S>>) -> Option<Ob
 }
 
 /// Maps events to keys of runs of one scope.
-#[derive(Debug)]
-pub(super) struct RunTriggers<S: Scope> {
-    pub(super) runs: Cache<Obj<UpdateRun, S>>,
-}
-
-impl<S: Scope> Clone for RunTriggers<S> {
-    fn clone(&self) -> Self {
-        Self { runs: self.runs.clone() }
-    }
-}
+#[derive(Debug, Clone)]
+pub(super) struct RunTriggers<S: Scope>(pub(super) RunCaches<S>);
 
 impl<S: Scope> RunTriggers<S> {
     /// Runs that are not initialized.
     pub(super) fn new_runs(&self) -> Vec<ObjectKey> {
-        self.runs.keys_by(by::PHASE, NEW)
+        self.0.unfinished_runs.keys(&Unfinished::New)
     }
 
     fn of_placements(&self, placements: impl Iterator<Item = PlacementKey>) -> BTreeSet<ObjectKey> {
-        placements.flat_map(|placement| self.runs.keys_by(by::PLACEMENT, &placement.to_string())).collect()
+        placements.flat_map(|placement| self.0.runs_by_placement.keys(&placement)).collect()
     }
 
     /// The runs of the placement that the old or the new version of the object belongs to. The placement of an
@@ -96,7 +99,7 @@ impl<S: Scope> RunTriggers<S> {
         placement: impl Fn(&Obj<F, S>) -> Option<PlacementKey>,
     ) -> BTreeSet<ObjectKey> {
         if event.is_of_unreadable() {
-            return self.runs.keys_by(by::PHASE, OPEN).into_iter().collect();
+            return self.0.unfinished_runs.keys(&Unfinished::All).into_iter().collect();
         }
         self.of_placements(event.versions().filter_map(placement))
     }
@@ -152,7 +155,7 @@ impl<S: Scope> RunTriggers<S> {
         if !event.changed(|strategy| &strategy.spec) {
             return Vec::new();
         }
-        self.runs.keys_by(by::STRATEGY, &event.key().to_string())
+        self.0.runs_by_strategy.keys(&event.key())
     }
 
     /// The runs in the request's label, in its spec and in its name.
@@ -172,7 +175,7 @@ impl<S: Scope> RunTriggers<S> {
             names.into_iter().flatten().map(|name| ObjectKey::new(namespace, &name)).collect()
         };
         let mut affected: BTreeSet<ObjectKey> = event.versions().flat_map(runs).collect();
-        affected.retain(|run| self.runs.get(run).is_some_and(|run| Phase::of(&*run) != Phase::Finished));
+        affected.retain(|run| self.0.runs.get(run).is_some_and(|run| Phase::of(&*run) != Phase::Finished));
         affected
     }
 
@@ -181,7 +184,7 @@ impl<S: Scope> RunTriggers<S> {
         if !event.changed(|member| member.metadata.labels.as_ref().filter(|labels| !labels.is_empty())) {
             return Vec::new();
         }
-        self.runs.keys_by(by::PHASE, OPEN)
+        self.0.unfinished_runs.keys(&Unfinished::All)
     }
 }
 

@@ -13,9 +13,9 @@ use fleet_core::overrides::{Scopes, SnapshotFacts, Target};
 use fleet_core::placement::ResourceSnapshotFacts;
 use fleet_core::scheduler::{self, is_of_membership};
 use fleet_core::workgen::{BindingFacts, ContentDepth, Observed, ReportBack, RolloutStart, WorkFacts};
-use fleet_runtime::{Cache, ObjectKey};
+use fleet_runtime::{Cache, CacheIndex, ObjectKey};
 
-use crate::caches::{Caches, PlacementCaches, by, works_at};
+use crate::caches::{Caches, PlacementAndMember, PlacementCaches};
 use crate::keys::{object_key, parent_of};
 use crate::snapshot_content::{GroupId, group_in};
 
@@ -23,7 +23,7 @@ use crate::snapshot_content::{GroupId, group_in};
 pub(super) struct Observer<S: Scope> {
     caches: PlacementCaches<S>,
     members: Cache<MemberCluster>,
-    works: Cache<Work>,
+    works: CacheIndex<Work, PlacementAndMember>,
     cluster_overrides: Cache<ClusterResourceOverrideSnapshot>,
     overrides: Cache<ResourceOverrideSnapshot>,
 }
@@ -48,7 +48,7 @@ impl<S: Scope> Observer<S> {
         Self {
             caches: scope.clone(),
             members: caches.members.clone(),
-            works: caches.works.clone(),
+            works: caches.works_by_placement_and_member.clone(),
             cluster_overrides: caches.cluster_overrides.snapshots.clone(),
             overrides: caches.overrides.snapshots.clone(),
         }
@@ -68,12 +68,15 @@ impl<S: Scope> Observer<S> {
         let pinned_cluster = pinned_cluster.map(|name| ObjectKey::cluster(name.as_str()));
         let pinned = spec.resource_override_snapshots.iter().flatten();
         let pinned = pinned.map(|one| ObjectKey::namespaced(one.namespace.as_str(), one.name.as_str()));
+        let at = PlacementAndMember { placement: placement_key, member_namespace: namespace.to_string() };
+        let works = self.works.get(&at);
+        let placement_key = at.placement;
         Some(Observation {
             placement: self.caches.placements.get(&object_key(&placement_key)),
             member: self.member(&binding),
             leaving: self.is_leaving(&spec.target_cluster),
-            works: self.works.by(by::PLACEMENT_AND_MEMBER, &works_at(&placement_key, namespace.as_str())),
-            snapshots: group_in(&self.caches.resource_snapshots, &placement_key, &spec.resource_snapshot_name),
+            works,
+            snapshots: group_in(&self.caches, &placement_key, &spec.resource_snapshot_name),
             cluster_overrides: pinned_cluster.filter_map(|key| self.cluster_overrides.get(&key)).collect(),
             overrides: pinned.filter_map(|key| self.overrides.get(&key)).collect(),
             key: placement_key,

@@ -10,7 +10,7 @@ use fleet_api::kinds::{Binding, Family, MemberCluster, Obj, Placement, Scope, Sc
 use fleet_api::names::{ClusterName, MemberNamespace};
 use fleet_runtime::{Cache, Event, ObjectKey};
 
-use crate::caches::{PlacementCaches, by, group_value, pin};
+use crate::caches::{PlacementCaches, SnapshotGroup};
 use crate::keys::{binding_of_work, key_of, parent_of, placement_of_work};
 
 /// Other controllers write only RolloutStarted into its status.
@@ -61,12 +61,12 @@ impl<S: Scope> BindingTriggers<S> {
         let cluster = work.metadata.namespace.as_deref().and_then(MemberNamespace::cluster_of);
         let (Some(placement), Some(cluster)) = (placement, cluster) else { return BTreeSet::new() };
         let there: BTreeSet<_> = self.on_cluster(&cluster).into_iter().collect();
-        let own = self.caches.bindings.keys_by(by::PLACEMENT, &placement.to_string());
+        let own = self.caches.bindings_by_placement.keys(&placement);
         own.into_iter().filter(|key| there.contains(key)).collect()
     }
 
     fn on_cluster(&self, cluster: &ClusterName) -> Vec<ObjectKey> {
-        self.caches.bindings.keys_by(by::CLUSTER, cluster.as_str())
+        self.caches.bindings_by_cluster.keys(cluster.as_str())
     }
 
     /// The group may be complete now, the snapshot may be the latest now, or it is gone before its Works were written.
@@ -79,14 +79,14 @@ impl<S: Scope> BindingTriggers<S> {
         }
         let Some(placement) = event.new.or(event.old).and_then(parent_of) else { return Vec::new() };
         // Bindings name the master, which may be any snapshot of the group, or the deleted one.
-        let groups = event.versions().filter_map(group_value);
-        let parts = groups.flat_map(|group| self.caches.resource_snapshots.keys_by(by::GROUP, &group));
+        let groups = event.versions().filter_map(SnapshotGroup::of);
+        let parts = groups.flat_map(|group| self.caches.resource_snapshots_by_group.keys(&group));
         let names: BTreeSet<ObjectKey> = parts.chain([event.key()]).collect();
         let names_one = |binding: &Obj<Binding, S>| {
             let named = &binding.spec.resource_snapshot_name;
             names.contains(&ObjectKey::new(binding.metadata.namespace.as_deref(), named))
         };
-        let bindings = self.caches.bindings.by(by::PLACEMENT, &placement.to_string());
+        let bindings = self.caches.bindings_by_placement.get(&placement);
         bindings.iter().filter(|binding| names_one(binding)).map(|binding| ObjectKey::of(&**binding)).collect()
     }
 
@@ -100,7 +100,7 @@ impl<S: Scope> BindingTriggers<S> {
             return Vec::new();
         }
         let key = event.new.or(event.old).and_then(key_of);
-        key.map(|key| self.caches.bindings.keys_by(by::PLACEMENT, &key.to_string())).unwrap_or_default()
+        key.map(|key| self.caches.bindings_by_placement.keys(&key)).unwrap_or_default()
     }
 
     /// Existence and deletion of a member matter. Its labels matter only to bindings whose overrides have failed;
@@ -111,12 +111,12 @@ impl<S: Scope> BindingTriggers<S> {
         }
         let cluster = event.key();
         if event.changed(|member| (member.is_deleting(), &member.metadata.uid)) {
-            return self.caches.bindings.keys_by(by::CLUSTER, cluster.name());
+            return self.caches.bindings_by_cluster.keys(cluster.name());
         }
         if !event.changed(|member| &member.metadata.labels) {
             return Vec::new();
         }
-        let bindings = self.caches.bindings.by(by::CLUSTER, cluster.name());
+        let bindings = self.caches.bindings_by_cluster.get(cluster.name());
         let is_open =
             |one: &&Arc<Obj<Binding, S>>| !decode::<BindingOverridden>(conditions(one), one.generation()).is_true();
         bindings.iter().filter(is_open).map(|binding| ObjectKey::of(&**binding)).collect()
@@ -128,7 +128,7 @@ impl<S: Scope> BindingTriggers<S> {
         if event.old.is_some() {
             return Vec::new();
         }
-        self.caches.bindings.keys_by(by::PIN, &pin(&event.key()))
+        self.caches.bindings_by_pin.keys(&event.key())
     }
 }
 

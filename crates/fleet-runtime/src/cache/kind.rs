@@ -1,8 +1,9 @@
-//! The declaration of a cache: which objects of a kind, in which format, with which indexes.
+//! The declaration of a cache: which objects of a kind, in which format.
 //!
 //! A value, not a trait, so that controllers can declare foreign types (Namespace) and generic ones (`Obj<Family, Scope>`).
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde_json::Value;
 
@@ -10,8 +11,6 @@ use super::{CacheFormat, Cached};
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 use crate::write::ClusterId;
-
-type IndexKeys<K> = Box<dyn Fn(&K) -> Vec<String> + Send + Sync>;
 
 /// Declares a cache; `Runtime::cache` creates it.
 pub struct Kind<K> {
@@ -21,13 +20,7 @@ pub struct Kind<K> {
     pub(crate) format: CacheFormat,
     pub(crate) slim: Option<fn(&mut Value)>,
     pub(crate) ignored: Option<fn(&Value) -> bool>,
-    pub(crate) indexes: Vec<Index<K>>,
-}
-
-/// Finds objects by a value.
-pub(crate) struct Index<K> {
-    pub(crate) name: &'static str,
-    pub(crate) keys: IndexKeys<K>,
+    pub(crate) object: PhantomData<fn() -> K>,
 }
 
 /// Which objects of a kind are watched.
@@ -51,12 +44,10 @@ impl Selection {
 
 impl<K> fmt::Debug for Kind<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let indexes: Vec<&str> = self.indexes.iter().map(|index| index.name).collect();
         f.debug_struct("Kind")
             .field("id", &self.id)
             .field("selection", &self.selection)
             .field("format", &self.format)
-            .field("indexes", &indexes)
             .finish_non_exhaustive()
     }
 }
@@ -84,7 +75,7 @@ impl<K: Cached> Kind<K> {
             format: CacheFormat::Parsed,
             slim: None,
             ignored: None,
-            indexes: Vec::new(),
+            object: PhantomData,
         }
     }
 
@@ -135,13 +126,6 @@ impl<K: Cached> Kind<K> {
     #[must_use]
     pub fn ignoring(mut self, ignored: fn(&Value) -> bool) -> Self {
         self.ignored = Some(ignored);
-        self
-    }
-
-    /// Adds an index: `Cache::by(name, value)` finds an object by each value that `keys` returns for it.
-    #[must_use]
-    pub fn index(mut self, name: &'static str, keys: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
-        self.indexes.push(Index { name, keys: Box::new(keys) });
         self
     }
 

@@ -1,14 +1,16 @@
 //! The cache of a kind: an indexed, reduced copy of the server's objects, updated by the watch and by our own writes.
 //!
 //! `store` has the rules by which versions replace each other, `deferred` the statuses that are written later, `packed` the compact
-//! format, `kind` the declaration of a cache.
+//! format, `kind` the declaration of a cache, `index` finds objects by values.
 
 mod deferred;
+mod index;
 mod kind;
 mod packed;
 mod store;
 
 pub(crate) use deferred::{DeferredStatus, NotDeferred, Owner, PendingStatus, Signal};
+pub use index::CacheIndex;
 pub use kind::Kind;
 pub(crate) use kind::Selection;
 pub(crate) use store::{Change, KnownRevision, Origin};
@@ -32,7 +34,6 @@ use crate::kind::KindId;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
 use crate::write::ClusterId;
-use kind::Index;
 use store::{Readable, Store, Version};
 
 /// An object that can be held in a cache.
@@ -109,7 +110,6 @@ struct Shared<K> {
     selection: Selection,
     slim: Option<fn(&mut Value)>,
     ignored: Option<fn(&Value) -> bool>,
-    indexes: Arc<[Index<K>]>,
     store: RwLock<Store<K>>,
     subscribers: RwLock<Vec<Subscriber<K>>>,
     synced: Flag,
@@ -132,10 +132,8 @@ impl<K> fmt::Debug for Cache<K> {
 
 impl<K: Cached> Cache<K> {
     pub(crate) fn new(kind: Kind<K>, metrics: Metrics) -> Self {
-        let indexes: Arc<[Index<K>]> = kind.indexes.into();
-        let store = Store::new(kind.format, indexes.clone());
+        let store = Store::new(kind.format);
         let shared = Shared {
-            indexes,
             kind: kind.id,
             cluster: kind.cluster,
             selection: kind.selection,
@@ -168,16 +166,6 @@ impl<K: Cached> Cache<K> {
     /// All objects of a namespace, ordered by name. Does not scan other namespaces.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         self.shared.store.read().in_namespace(namespace)
-    }
-
-    /// The objects with this value in an index, ordered by key.
-    pub fn by(&self, index: &str, value: &str) -> Vec<Arc<K>> {
-        self.shared.store.read().by(index, value)
-    }
-
-    /// The keys of the objects with this value in an index, in order. Cheaper than `by` for packed kinds.
-    pub fn keys_by(&self, index: &str, value: &str) -> Vec<ObjectKey> {
-        self.shared.store.read().keys_by(index, value)
     }
 
     pub fn keys(&self) -> Vec<ObjectKey> {
@@ -312,9 +300,10 @@ impl<K: Cached> Cache<K> {
 
     /// An object that makes our own code panic counts as unreadable; it must not end the watch.
     fn decode(&self, object: &mut Value) -> Result<Readable<K>, String> {
+        let indexes = self.shared.store.read().indexes();
         let decode = panic::AssertUnwindSafe(|| {
             self.slim(object);
-            Readable::new(object, &self.shared.indexes)
+            Readable::new(object, &indexes)
         });
         panic::catch_unwind(decode).unwrap_or_else(|panicked| {
             self.shared.metrics.panicked("cache");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::deferred::{Deferred, DeferredStatus, NotDeferred, Owner, PendingStatus, status_of};
-use super::kind::Index;
+use super::index::IndexValues;
 use super::packed::{Packed, Packer};
 use super::{CacheFormat, Cached};
 use crate::key::{ObjectKey, Revision};
@@ -90,9 +90,9 @@ pub(crate) struct Readable<K> {
 }
 
 impl<K: Cached> Readable<K> {
-    pub(crate) fn new(value: &Value, indexes: &[Index<K>]) -> Result<Self, String> {
+    pub(crate) fn new(value: &Value, indexes: &[IndexValues<K>]) -> Result<Self, String> {
         let object = K::deserialize(value).map(Arc::new).map_err(|error| error.to_string())?;
-        let index_values = indexes.iter().map(|index| (index.keys)(&object)).collect();
+        let index_values = indexes.iter().map(|values| values(&object)).collect();
         Ok(Self { object, index_values })
     }
 }
@@ -117,11 +117,13 @@ impl KnownRevision {
     }
 }
 
+type KeysByValue = BTreeMap<Box<str>, BTreeSet<ObjectKey>>;
+
 pub(crate) struct Store<K> {
     entries: BTreeMap<ObjectKey, Entry<K>>,
-    indexes: Arc<[Index<K>]>,
+    indexes: Arc<[IndexValues<K>]>,
     /// For each index, the keys by value.
-    keys_by_value: Vec<BTreeMap<Box<str>, BTreeSet<ObjectKey>>>,
+    keys_by_value: Vec<KeysByValue>,
     packer: Option<Packer>,
     /// By uid: objects that we deleted and whose deletion the watch has not delivered.
     tombstones: BTreeMap<String, Tombstone>,
@@ -174,11 +176,11 @@ struct Listing {
 }
 
 impl<K: Cached> Store<K> {
-    pub(crate) fn new(format: CacheFormat, indexes: Arc<[Index<K>]>) -> Self {
+    pub(crate) fn new(format: CacheFormat) -> Self {
         Self {
             entries: BTreeMap::new(),
-            keys_by_value: indexes.iter().map(|_| BTreeMap::new()).collect(),
-            indexes,
+            keys_by_value: Vec::new(),
+            indexes: Arc::from([]),
             packer: (format == CacheFormat::Packed).then(Packer::default),
             tombstones: BTreeMap::new(),
             unreadable: BTreeMap::new(),
@@ -189,6 +191,24 @@ impl<K: Cached> Store<K> {
             empty_name: Arc::from(""),
             dropped: Vec::new(),
         }
+    }
+
+    /// Adds an index, with the objects that are already there. Returns its place.
+    pub(crate) fn add_index(&mut self, values: IndexValues<K>) -> usize {
+        let mut keys_by_value = KeysByValue::new();
+        for (key, entry) in &self.entries {
+            let object = open(self.packer.as_ref(), &entry.content);
+            for value in object.iter().flat_map(|object| values(object)) {
+                keys_by_value.entry(value.into()).or_default().insert(key.clone());
+            }
+        }
+        self.keys_by_value.push(keys_by_value);
+        self.indexes = self.indexes.iter().cloned().chain([values]).collect();
+        self.indexes.len().saturating_sub(1)
+    }
+
+    pub(crate) fn indexes(&self) -> Arc<[IndexValues<K>]> {
+        self.indexes.clone()
     }
 
     /// Whether this version must be decoded and stored. Records the progress of the watch or list in any case.
@@ -313,7 +333,7 @@ impl<K: Cached> Store<K> {
         };
         let Some(Taken { object, deferred: Some(deferred) }) = self.take(key) else { return Change::None };
         let Ok(value) = serde_json::to_value(&*deferred.stored) else { return Change::None };
-        let index_values = self.indexes.iter().map(|index| (index.keys)(&deferred.stored)).collect();
+        let index_values = self.indexes.iter().map(|values| values(&deferred.stored)).collect();
         let read = Readable { object: deferred.stored, index_values };
         let new = self.insert(key.clone(), revision, read, &value, None);
         Change::Changed { key: key.clone(), old: Some(object), new: Some(new) }
@@ -445,7 +465,9 @@ impl<K: Cached> Store<K> {
     ) -> Arc<K> {
         self.share_namespace(&mut key);
         self.newest = self.newest.max(revision);
-        for (keys, values) in self.keys_by_value.iter_mut().zip(index_values) {
+        // An index may have been added since the object was decoded.
+        let missing: Vec<_> = self.indexes.iter().skip(index_values.len()).map(|values| values(&object)).collect();
+        for (keys, values) in self.keys_by_value.iter_mut().zip(index_values.into_iter().chain(missing)) {
             for value in values {
                 keys.entry(value.into()).or_default().insert(key.clone());
             }
@@ -479,8 +501,8 @@ impl<K: Cached> Store<K> {
     fn take(&mut self, key: &ObjectKey) -> Option<Taken<K>> {
         let entry = self.entries.remove(key)?;
         let object = open(self.packer.as_ref(), &entry.content)?;
-        for (index, keys_by_value) in self.indexes.iter().zip(&mut self.keys_by_value) {
-            for value in (index.keys)(&object) {
+        for (values, keys_by_value) in self.indexes.iter().zip(&mut self.keys_by_value) {
+            for value in values(&object) {
                 if let Some(keys) = keys_by_value.get_mut(value.as_str()) {
                     keys.remove(key);
                     if keys.is_empty() {
@@ -523,23 +545,16 @@ impl<K: Cached> Store<K> {
             .collect()
     }
 
-    pub(crate) fn by(&self, index: &str, value: &str) -> Vec<Arc<K>> {
+    pub(crate) fn by(&self, index: usize, value: &str) -> Vec<Arc<K>> {
         self.indexed(index, value).filter_map(|key| self.get(key)).collect()
     }
 
-    pub(crate) fn keys_by(&self, index: &str, value: &str) -> Vec<ObjectKey> {
+    pub(crate) fn keys_by(&self, index: usize, value: &str) -> Vec<ObjectKey> {
         self.indexed(index, value).cloned().collect()
     }
 
-    #[allow(
-        clippy::panic,
-        reason = "an empty result would make a plan act on a wrong state; the panic is contained to its key"
-    )]
-    fn indexed(&self, name: &str, value: &str) -> impl Iterator<Item = &ObjectKey> {
-        let Some(place) = self.indexes.iter().position(|index| index.name == name) else {
-            panic!("index {name} is not declared");
-        };
-        self.keys_by_value.get(place).and_then(|keys| keys.get(value)).into_iter().flatten()
+    fn indexed(&self, index: usize, value: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.keys_by_value.get(index).and_then(|keys| keys.get(value)).into_iter().flatten()
     }
 
     pub(crate) fn keys(&self) -> Vec<ObjectKey> {

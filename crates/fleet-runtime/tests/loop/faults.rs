@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::faulty_client::Fault;
 use crate::fixture::{
     CHILDREN, ChildController, PANICKING, PARENTS, Parent, TestServer, child_of, child_runtime, children_kind,
-    parents_kind, start, until,
+    parent_of, parents_kind, start, until,
 };
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +67,11 @@ async fn a_trigger_that_panics_stops_neither_the_watch_nor_others() {
         })
         .on(&parents, |event| [event.key()])
         .reads(&children);
-    runtime.controller(ChildController { parents, children, plans: Arc::default() }, triggers, 1);
+    runtime.controller(
+        ChildController { parents, children: children.index(parent_of), plans: Arc::default() },
+        triggers,
+        1,
+    );
     let running = start(runtime);
     running.settled().await;
     server.put_parent(PANICKING, 0).await;
@@ -87,14 +91,19 @@ async fn an_object_on_which_our_own_code_panics_counts_as_unreadable() {
         assert_ne!(name, PANICKING, "boom");
         vec![name]
     };
-    let (parents, children) = (runtime.cache(parents_kind().index("name", by_name)), runtime.cache(children_kind()));
+    let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
+    let parents_by_name = parents.index(by_name);
     let triggers = Triggers::new().on(&parents, |event| [event.key()]).reads(&children);
-    runtime.controller(ChildController { parents: parents.clone(), children, plans: Arc::default() }, triggers, 1);
+    runtime.controller(
+        ChildController { parents: parents.clone(), children: children.index(parent_of), plans: Arc::default() },
+        triggers,
+        1,
+    );
     let running = start(runtime);
     running.settled().await;
     server.put_parent("a", 1).await;
     running.settled().await;
-    assert_eq!((server.child_names().await, parents.by("name", "a").len()), (vec!["a-000".to_owned()], 1));
+    assert_eq!((server.child_names().await, parents_by_name.get("a").len()), (vec!["a-000".to_owned()], 1));
     let unreadable = parents.unreadable();
     assert!(unreadable.len() == 1 && unreadable[0].1.contains("boom"), "{unreadable:?}");
     running.stop().await;
@@ -108,7 +117,11 @@ async fn a_runtime_ends_with_an_error_if_a_background_task_panics() {
     let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
     let panics = || -> Vec<ObjectKey> { panic!("the kinds are too many") };
     let triggers = Triggers::new().on(&parents, |event| [event.key()]).on_discovery(&discovery, panics);
-    runtime.controller(ChildController { parents, children, plans: Arc::default() }, triggers, 1);
+    runtime.controller(
+        ChildController { parents, children: children.index(parent_of), plans: Arc::default() },
+        triggers,
+        1,
+    );
     let panicked = start(runtime).panicked().await;
     assert_eq!(panicked.to_string(), "a background task panicked: the kinds are too many");
 }
@@ -121,7 +134,11 @@ async fn an_unreadable_object_deletes_nothing_and_does_not_block_others() {
     let mut runtime = Runtime::new(server.client(), server.options());
     let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
     let triggers = Triggers::new().on(&parents, |event| [event.key()]).reads(&children);
-    runtime.controller(ChildController { parents: parents.clone(), children, plans: Arc::default() }, triggers, 1);
+    runtime.controller(
+        ChildController { parents: parents.clone(), children: children.index(parent_of), plans: Arc::default() },
+        triggers,
+        1,
+    );
     let running = start(runtime);
     running.settled().await;
     server.put_parent("a", "several").await;
@@ -189,7 +206,11 @@ async fn a_runtime_releases_its_subscribers_after_a_stop_and_after_a_crash() {
             let (_held, _parents, _children) = &listening;
             [event.key()]
         });
-        runtime.controller(ChildController { parents, children, plans: Arc::default() }, triggers, 1);
+        runtime.controller(
+            ChildController { parents, children: children.index(parent_of), plans: Arc::default() },
+            triggers,
+            1,
+        );
         let running = start(runtime);
         running.settled().await;
         assert!(Arc::strong_count(&held) > 1);

@@ -13,8 +13,8 @@ use apiserver::registry::StorageKey;
 use apiserver::server::Server;
 use apiserver::store::{Action, Change, Encoded, Expect, Index, key_of};
 use fleet_runtime::{
-    Actions, Cache, Clock, Controller, Kind, Metrics, ObjectKey, Options, PlanInput, Progress, Runtime, Seeds,
-    TaskPanicked, Triggers, Write,
+    Actions, Cache, CacheIndex, Clock, Controller, Kind, Metrics, ObjectKey, Options, PlanInput, Progress, Runtime,
+    Seeds, TaskPanicked, Triggers, Write,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_values::merge_patch;
@@ -30,7 +30,6 @@ use crate::faulty_client::FaultyClient;
 pub(crate) const PARENTS: &str = "parents";
 pub(crate) const CHILDREN: &str = "children";
 pub(crate) const PARENT_LABEL: &str = "parent";
-pub(crate) const BY_PARENT: &str = "parent";
 /// Longest virtual time until a controller is idle.
 pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_mins(30);
 
@@ -232,7 +231,7 @@ pub(crate) const PANICKING: &str = "explosive";
 /// Keeps `count` children per parent.
 pub(crate) struct ChildController {
     pub(crate) parents: Cache<Parent>,
-    pub(crate) children: Cache<ConfigMap>,
+    pub(crate) children: CacheIndex<ConfigMap, String>,
     pub(crate) plans: Arc<AtomicUsize>,
 }
 
@@ -248,7 +247,7 @@ impl Controller for ChildController {
         let mut actions = Actions::none();
         let wanted: Vec<ConfigMap> = (0..wanted).map(|number| child_of(key.name(), number)).collect();
         let names: BTreeSet<ObjectKey> = wanted.iter().map(ObjectKey::of).collect();
-        let children = self.children.by(BY_PARENT, key.name());
+        let children = self.children.get(key.name());
         let there: BTreeSet<ObjectKey> = children.iter().map(|child| ObjectKey::of(&**child)).collect();
         for child in children.iter().filter(|child| !names.contains(&ObjectKey::of(&***child))) {
             actions.write(Write::delete(&**child));
@@ -280,8 +279,7 @@ pub(crate) fn parents_kind() -> Kind<Parent> {
 }
 
 pub(crate) fn children_kind() -> Kind<ConfigMap> {
-    let by_parent = |child: &ConfigMap| parent_of(child).into_iter().collect();
-    Kind::new().in_namespace(CHILDREN).packed().index(BY_PARENT, by_parent)
+    Kind::new().in_namespace(CHILDREN).packed()
 }
 
 /// A runtime with a `ChildController`, and the number of its plans.
@@ -293,6 +291,10 @@ pub(crate) fn child_runtime(client: Client, options: Options) -> (Runtime, Arc<A
         let parents = event.versions().filter_map(parent_of);
         parents.map(|parent| ObjectKey::namespaced(PARENTS, parent)).collect::<Vec<_>>()
     });
-    runtime.controller(ChildController { parents, children, plans: plans.clone() }, triggers, 4);
+    runtime.controller(
+        ChildController { parents, children: children.index(parent_of), plans: plans.clone() },
+        triggers,
+        4,
+    );
     (runtime, plans)
 }

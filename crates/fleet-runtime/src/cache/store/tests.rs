@@ -10,14 +10,17 @@ use serde_json::json;
 use super::*;
 use crate::cache::CacheFormat;
 
-const BY_TEAM: &str = "team";
+/// The place of the only index.
+const BY_TEAM: usize = 0;
 
 fn teams(object: &ConfigMap) -> Vec<String> {
     object.metadata.labels.iter().filter_map(|labels| labels.get("team")).cloned().collect()
 }
 
 fn store(format: CacheFormat) -> Store<ConfigMap> {
-    Store::new(format, vec![Index { name: BY_TEAM, keys: Box::new(teams) }].into())
+    let mut store = Store::new(format);
+    assert_eq!(store.add_index(Arc::new(teams)), BY_TEAM);
+    store
 }
 
 /// As `Cache::put` does.
@@ -425,5 +428,23 @@ proptest! {
         let even: Vec<String> = content(&client.store).into_iter().filter(|(_, version)| version.parse::<u64>().unwrap() % 2 == 0).map(|(name, _)| name).collect();
         prop_assert_eq!(red, even);
         prop_assert!(client.store.tombstones.is_empty(), "a tombstone is left");
+    }
+}
+
+#[test]
+fn an_index_that_is_added_late_has_the_objects_that_are_there() {
+    for format in [CacheFormat::Parsed, CacheFormat::Packed] {
+        let mut store = Store::new(format);
+        let (early, late) = (object("a", "1", 1, "red"), object("b", "2", 2, "red"));
+        put(&mut store, &early, Origin::Watch);
+        let decoded_before = Readable::new(&late, &store.indexes());
+        let by_team = store.add_index(Arc::new(teams));
+        store.put(Version::of(&late).unwrap(), &late, decoded_before, Origin::Watch);
+        let names = |store: &Store<ConfigMap>| {
+            store.keys_by(by_team, "red").iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&store), ["ns/a", "ns/b"]);
+        put(&mut store, &object("a", "1", 3, "blue"), Origin::Watch);
+        assert_eq!(names(&store), ["ns/b"]);
     }
 }
