@@ -54,7 +54,7 @@ pub use kind::KindId;
 pub use leader::{Election, Timing};
 pub use metadata::{MetadataCaches, MetadataObject};
 pub use metrics::{Metrics, ReconcileObserver, ReconcileResult, ReconcileSummary};
-pub use ownership::{Grant, Overlap, Ownership};
+pub use ownership::{Grant, Overlap, Ownership, owned};
 pub use pages::{PAGE_SIZE, PageOf, Pages};
 pub use queue::Retry;
 pub use reader::{Listed, RawResponse, Reader};

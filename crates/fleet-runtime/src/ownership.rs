@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::write::{ClusterId, Op, Write};
 
 /// What one controller may write of one kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub controller: &'static str,
     /// As in manifests: `ClusterResourceBinding`; `*` for kinds that are known only at run time.
@@ -15,8 +15,42 @@ pub struct Grant {
     pub deletes: bool,
     /// Fields, each with all its subfields: `spec.state`, `status`, `status.conditions[Applied]`, `metadata.finalizers[x]`,
     /// `metadata.labels[a]`. Each field has one writer, unless all its writers mark it with `~` (`~spec.state`): these take
-    /// turns, and the object itself shows whose turn it is.
-    pub fields: &'static [&'static str],
+    /// turns, and the object itself shows whose turn it is. The functions in `owned` print them.
+    pub fields: Vec<String>,
+}
+
+/// Prints the fields of a `Grant`.
+pub mod owned {
+    use std::fmt::Display;
+
+    use fleet_api::conditions::ConditionState;
+
+    use super::SHARED;
+
+    pub fn field(path: &str) -> String {
+        path.to_owned()
+    }
+
+    pub fn finalizer(name: &str) -> String {
+        format!("metadata.finalizers[{name}]")
+    }
+
+    pub fn label(key: &str) -> String {
+        format!("metadata.labels[{key}]")
+    }
+
+    pub fn annotation(key: &str) -> String {
+        format!("metadata.annotations[{key}]")
+    }
+
+    pub fn condition<C: ConditionState<Scope = ()>>() -> String {
+        format!("status.conditions[{}]", C::type_word(()))
+    }
+
+    /// A field that several controllers write in turns.
+    pub fn in_turns(field: impl Display) -> String {
+        format!("{SHARED}{field}")
+    }
 }
 
 /// The table. An empty one allows everything.
@@ -31,9 +65,9 @@ pub struct Ownership {
 pub struct Overlap {
     pub kind: &'static str,
     pub first: &'static str,
-    pub first_field: &'static str,
+    pub first_field: String,
     pub second: &'static str,
-    pub second_field: &'static str,
+    pub second_field: String,
 }
 
 impl Ownership {
@@ -46,7 +80,7 @@ impl Ownership {
             for earlier in all.iter().filter(|earlier| earlier.kind == grant.kind) {
                 overlaps.extend(overlap(earlier, &grant));
             }
-            all.push(grant);
+            all.push(grant.clone());
             table.grants.entry((grant.controller, grant.kind)).or_default().push(grant);
         }
         if overlaps.is_empty() { Ok(table) } else { Err(overlaps) }
@@ -69,7 +103,7 @@ impl Ownership {
             Op::Delete { .. } if !grants.iter().any(|grant| grant.deletes) => vec!["delete".to_owned()],
             _ => {
                 let owned = |field: &String| {
-                    grants.iter().flat_map(|grant| grant.fields).any(|owned| covers(bare(owned), field))
+                    grants.iter().flat_map(|grant| &grant.fields).any(|owned| covers(bare(owned), field))
                 };
                 write.fields.iter().filter(|field| !owned(field)).cloned().collect()
             }
@@ -82,14 +116,14 @@ fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    for a in first.fields {
+    for a in &first.fields {
         for b in second.fields.iter().filter(|b| is_overlap(a, b)) {
             found.push(Overlap {
                 kind: first.kind,
                 first: first.controller,
-                first_field: a,
+                first_field: a.clone(),
                 second: second.controller,
-                second_field: b,
+                second_field: b.clone(),
             });
         }
     }
@@ -118,6 +152,7 @@ fn covers(owned: &str, field: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use fleet_api::conditions::binding::BindingWorkSynchronized;
     use serde_json::{Value, json};
 
     use super::*;
@@ -125,11 +160,12 @@ mod tests {
     use crate::kind::KindId;
     use crate::write::PatchFormat;
 
-    const fn grant(controller: &'static str, fields: &'static [&'static str]) -> Grant {
+    fn grant(controller: &'static str, fields: &[&str]) -> Grant {
+        let fields = fields.iter().map(ToString::to_string).collect();
         Grant { controller, kind: "Binding", creates: false, deletes: false, fields }
     }
 
-    fn overlaps(a: &'static [&'static str], b: &'static [&'static str]) -> Vec<String> {
+    fn overlaps(a: &[&str], b: &[&str]) -> Vec<String> {
         let table = Ownership::new([grant("a", a), grant("b", b)]);
         table.err().unwrap_or_default().iter().map(ToString::to_string).collect()
     }
@@ -144,6 +180,25 @@ mod tests {
         assert!(Ownership::new([grant("a", &["spec"]), grant("a", &["spec.x"])]).is_ok(), "one writer twice is one");
         let other_kind = Grant { kind: "Work", ..grant("b", &["spec"]) };
         assert!(Ownership::new([grant("a", &["spec"]), other_kind]).is_ok());
+    }
+
+    #[test]
+    fn fields_print_as_writes_name_them() {
+        let metadata =
+            json!({"metadata": {"finalizers": ["a/b"], "labels": {"c/d": "1"}, "annotations": {"e/f": "2"}}});
+        let condition = json!({"status": {"conditions": [{"type": "WorkSynchronized"}]}});
+        let fields = vec![
+            owned::finalizer("a/b"),
+            owned::in_turns(owned::label("c/d")),
+            owned::annotation("e/f"),
+            owned::condition::<BindingWorkSynchronized>(),
+        ];
+        let table = Ownership::new([Grant { fields, ..grant("a", &[]) }]).unwrap();
+        assert!(table.violations("a", &patch(metadata.clone())).is_empty());
+        assert!(table.violations("a", &patch(condition)).is_empty());
+        let other = Ownership::new([grant("a", &["metadata.finalizers[x]"])]).unwrap();
+        let expected = ["metadata.annotations[e/f]", "metadata.finalizers[a/b]", "metadata.labels[c/d]"];
+        assert_eq!(other.violations("a", &patch(metadata)), expected);
     }
 
     #[test]

@@ -209,7 +209,8 @@ async fn a_write_of_a_field_that_the_controller_does_not_own_is_not_sent() {
         let server = TestServer::new().await;
         server.put_parent("a", 1).await;
         let mut options = server.options();
-        let grant = Grant { controller: "children", kind: "ConfigMap", creates: false, deletes: true, fields: &[] };
+        let grant =
+            Grant { controller: "children", kind: "ConfigMap", creates: false, deletes: true, fields: Vec::new() };
         options.ownership = Ownership::new([grant]).unwrap();
         options.strict = strict;
         let (runtime, _) = child_runtime(server.client(), options);

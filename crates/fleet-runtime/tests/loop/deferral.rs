@@ -298,8 +298,9 @@ async fn a_slow_write_delays_the_next_one() {
 async fn a_deferred_status_of_fields_that_are_not_owned_is_refused() {
     let server = server_with_deployment().await;
     let mut options = server.options();
-    let grant = |fields| Grant { controller: "counter", kind: "Deployment", creates: false, deletes: false, fields };
-    options.ownership = Ownership::new([grant(&["status.readyReplicas"])]).unwrap();
+    let fields = vec!["status.readyReplicas".to_owned()];
+    let grant = Grant { controller: "counter", kind: "Deployment", creates: false, deletes: false, fields };
+    options.ownership = Ownership::new([grant]).unwrap();
     let (runtime, deployments) = runtime(server.client(), options, Some(WINDOW), false);
     let running = start(runtime);
     running.settled().await;

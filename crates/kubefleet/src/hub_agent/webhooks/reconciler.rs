@@ -33,7 +33,7 @@ const BINDING: &str = "ValidatingAdmissionPolicyBinding";
 pub(crate) const OWNERSHIP: [Grant; 4] = [manages(MUTATING), manages(VALIDATING), manages(POLICY), manages(BINDING)];
 
 const fn manages(kind: &'static str) -> Grant {
-    Grant { controller: NAME, kind, creates: true, deletes: true, fields: &[] }
+    Grant { controller: NAME, kind, creates: true, deletes: true, fields: Vec::new() }
 }
 
 /// Minimum time between two rewrites of an object, so that two writers that disagree do not write in a tight loop.
