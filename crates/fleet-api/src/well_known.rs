@@ -1,12 +1,47 @@
 //! Every label, annotation, finalizer, namespace and other fixed string in objects. No other file spells one of
 //! these.
 
+/// `labels::PARENT_PLACEMENT`, for `concat!`.
+#[macro_export]
+macro_rules! parent_placement_label {
+    () => {
+        "kubernetes-fleet.io/parent-CRP"
+    };
+}
+
+/// `labels::TARGET_UPDATE_RUN`, for `concat!`.
+#[macro_export]
+macro_rules! target_update_run_label {
+    () => {
+        "kubernetes-fleet.io/targetUpdateRun"
+    };
+}
+
+/// `labels::IS_LATEST_SNAPSHOT`, for `concat!`.
+#[macro_export]
+macro_rules! is_latest_snapshot_label {
+    () => {
+        "kubernetes-fleet.io/is-latest-snapshot"
+    };
+}
+
+/// `selectors::HUB_AGENT_PODS`, for `concat!`.
+#[macro_export]
+macro_rules! hub_agent_pods {
+    () => {
+        "app.kubernetes.io/name=hub-agent"
+    };
+}
+
+/// The domain of our API groups.
+pub const DOMAIN: &str = "kubernetes-fleet.io";
+
 /// Label keys.
 pub mod labels {
     /// Name of the placement, on everything that belongs to one. Also for namespaced placements, despite its name.
-    pub const PARENT_PLACEMENT: &str = "kubernetes-fleet.io/parent-CRP";
+    pub const PARENT_PLACEMENT: &str = crate::parent_placement_label!();
     /// `true` on the newest policy snapshot, master resource snapshot or override snapshot of an owner.
-    pub const IS_LATEST_SNAPSHOT: &str = "kubernetes-fleet.io/is-latest-snapshot";
+    pub const IS_LATEST_SNAPSHOT: &str = crate::is_latest_snapshot_label!();
     /// Index of a policy snapshot.
     pub const POLICY_INDEX: &str = "kubernetes-fleet.io/policy-index";
     /// Index of a group of resource snapshots.
@@ -32,7 +67,7 @@ pub mod labels {
     /// The member's own name, so that overrides can select by it.
     pub const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
     /// Name of the run of an approval request.
-    pub const TARGET_UPDATE_RUN: &str = "kubernetes-fleet.io/targetUpdateRun";
+    pub const TARGET_UPDATE_RUN: &str = crate::target_update_run_label!();
     /// Name of the stage of an approval request.
     pub const TARGET_STAGE: &str = "kubernetes-fleet.io/targetUpdatingStage";
     /// Whether an approval request is before or after its stage.
@@ -43,7 +78,9 @@ pub mod labels {
     pub const CLUSTER_MANAGER: &str = "x-k8s.io/cluster-manager";
     /// Keeps an admission enforcer of some hosted clusters away from our webhook configurations.
     pub const ADMISSIONS_ENFORCER_DISABLED: &str = "admissions.enforcer/disabled";
-    /// Who manages an admission policy.
+    /// The program of a Pod.
+    pub const APP_NAME: &str = "app.kubernetes.io/name";
+    /// The tool that manages an object.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// What a managed admission policy is part of.
     pub const PART_OF: &str = "app.kubernetes.io/part-of";
@@ -66,6 +103,12 @@ pub mod label_values {
     pub const MANAGED_BY: &str = "fleet-hub-agent";
     pub const PART_OF: &str = "fleet";
     pub const COMPONENT: &str = "admission-policy-manager";
+}
+
+/// Label selectors.
+pub mod selectors {
+    /// The Pods of the hub agent, by a label that the chart and `kubefleet install` set.
+    pub const HUB_AGENT_PODS: &str = crate::hub_agent_pods!();
 }
 
 /// Annotation keys.
@@ -183,6 +226,12 @@ pub mod node_labels {
     /// The machine size. An old name, but the one by which the cost of a node is looked up.
     pub const INSTANCE_TYPE: &str = "beta.kubernetes.io/instance-type";
     pub const REGION: &str = "topology.kubernetes.io/region";
+}
+
+/// Phases of a Pod that has ended.
+pub mod pod_phases {
+    pub const SUCCEEDED: &str = "Succeeded";
+    pub const FAILED: &str = "Failed";
 }
 
 /// Metrics of the agents.

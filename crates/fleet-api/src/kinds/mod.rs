@@ -23,6 +23,8 @@ pub const CLUSTER_GROUP: &str = "cluster.kubernetes-fleet.io";
 pub const PLACEMENT_GROUP: &str = "placement.kubernetes-fleet.io";
 /// Group of the standard inventory API.
 pub const INVENTORY_GROUP: &str = "multicluster.x-k8s.io";
+/// The storage version of `PLACEMENT_GROUP`.
+pub const PLACEMENT_API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
 
 const CLUSTER_CATEGORIES: &[&str] = &["fleet", "fleet-cluster"];
 const PLACEMENT_CATEGORIES: &[&str] = &["fleet", "fleet-placement"];

@@ -5,16 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::kinds::AppliedWork;
+use fleet_api::kinds::{AppliedWork, PLACEMENT_API_VERSION};
 use fleet_api::well_known::{annotations, field_managers};
-use kube_names::{API_VERSION, KIND};
 use serde_json::{Map, Value, json};
-
-/// Kind and version of AppliedWork in owner references.
-mod kube_names {
-    pub(super) const KIND: &str = "AppliedWork";
-    pub(super) const API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
-}
 
 /// The AppliedWork that owns the objects of a Work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +26,7 @@ impl Owner {
     /// The owner reference to the AppliedWork.
     pub fn reference(&self) -> Value {
         json!({
-            "apiVersion": API_VERSION, "kind": KIND, "name": self.name, "uid": self.uid, "blockOwnerDeletion": true,
+            "apiVersion": PLACEMENT_API_VERSION, "kind": AppliedWork::INFO.kind, "name": self.name, "uid": self.uid, "blockOwnerDeletion": true,
         })
     }
 
@@ -53,7 +46,7 @@ pub fn owners(object: &Value) -> &[Value] {
 }
 
 fn is_applied_work(reference: &Value) -> bool {
-    reference["kind"] == KIND && reference["apiVersion"] == API_VERSION
+    reference["kind"] == AppliedWork::INFO.kind && reference["apiVersion"] == PLACEMENT_API_VERSION
 }
 
 /// Why an object does not become ours.

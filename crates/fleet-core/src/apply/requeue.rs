@@ -146,11 +146,11 @@ fn key_of(results: &[ManifestResult]) -> String {
     use super::availability::Availability;
     let word = |result: &ManifestResult| {
         let available = match &result.availability {
-            None => "Skipped",
-            Some(Availability::Available) => "Available",
-            Some(Availability::NotYet) => "NotYet",
-            Some(Availability::NotTrackable) => "NotTrackable",
-            Some(Availability::Failed(_)) => "Failed",
+            None => "skipped",
+            Some(Availability::Available) => "available",
+            Some(Availability::NotYet) => "not yet",
+            Some(Availability::NotTrackable) => "not trackable",
+            Some(Availability::Failed(_)) => "failed",
         };
         format!("{},{available};", word_of(&result.processed.outcome))
     };

@@ -4,7 +4,7 @@
 //! a hostile name cannot become a shell command.
 
 use fleet_api::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
-use fleet_api::well_known::namespaces;
+use fleet_api::well_known::{namespaces, selectors};
 use fleet_api::{safe_text, yaml};
 use k8s_values::validation;
 use serde_json::Value;
@@ -136,7 +136,7 @@ pub(super) fn works_of(member: &str) -> Line {
 
 /// Lists the Pods of the hub agent by a label that the chart and `kubefleet install` set.
 pub(super) fn hub_agent_pods() -> Line {
-    Line::of(&["get", "pods", "-A", "-l", "app.kubernetes.io/name=hub-agent"])
+    Line::of(&["get", "pods", "-A", "-l", selectors::HUB_AGENT_PODS])
 }
 
 /// A step without a command.

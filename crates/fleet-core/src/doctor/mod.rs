@@ -9,6 +9,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use fleet_api::safe_text;
+use fleet_api::well_known::labels;
 use fleet_api::well_known::namespaces::FLEET_SYSTEM;
 use jiff::SignedDuration;
 use serde::Serialize;
@@ -233,7 +234,7 @@ impl Place<'_> {
     }
 
     fn describe_pods(&self) -> Step {
-        let label = format!("app.kubernetes.io/name={}", self.agent_name());
+        let label = format!("{}={}", labels::APP_NAME, self.agent_name());
         self.kubectl("see the state of the pods", &["-n", FLEET_SYSTEM, "describe", "pods", "-l", &label])
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fleet_api::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
-use fleet_api::well_known::namespaces;
+use fleet_api::well_known::{api_groups, namespaces};
 use serde_json::Value;
 
 use super::inventory::{GroupVersion, Inventory, Kind, LiveObject};
@@ -128,7 +128,6 @@ impl<'a> From<&'a Kind> for GroupVersionKind<'a> {
 /// Groups that are never placed: reports of members, and objects that every cluster has for itself.
 const BLOCKED_GROUPS: &[&str] = &[CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"];
 const BLOCKED_CORE_KINDS: &[&str] = &["Pod", "Node"];
-const NETWORKING_GROUP: &str = "networking.fleet.azure.com";
 const BLOCKED_NETWORKING_KINDS: &[&str] = &["ServiceImport", "TrafficManagerProfile", "TrafficManagerBackend"];
 /// Kinds of our own group that are meant for members; all others stay on the hub.
 const PLACED_OWN_KINDS: &[&str] = &["ClusterResourceEnvelope", "ResourceEnvelope"];
@@ -194,7 +193,7 @@ fn is_blocked(kind: GroupVersionKind<'_>) -> bool {
     match kind.group {
         "" => kind.version == "v1" && BLOCKED_CORE_KINDS.contains(&kind.kind),
         PLACEMENT_GROUP => !PLACED_OWN_KINDS.contains(&kind.kind),
-        NETWORKING_GROUP => BLOCKED_NETWORKING_KINDS.contains(&kind.kind),
+        api_groups::NETWORKING => BLOCKED_NETWORKING_KINDS.contains(&kind.kind),
         group => BLOCKED_GROUPS.contains(&group),
     }
 }

@@ -114,7 +114,8 @@ fn obstacle(observed: &Observed<'_>, namespace: &str) -> Option<String> {
     match observed.inventory.get(kind, "", namespace) {
         None => observed.inventory.is_complete(kind).then(|| format!("namespaces \"{namespace}\" not found")),
         Some(found) if found.is_deleting() && observed.status_copy.found.is_none() => Some(format!(
-            "clusterresourceplacementstatuses.placement.kubernetes-fleet.io \"{}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+            "{} \"{}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+            ClusterResourcePlacementStatus::INFO.crd_name(),
             observed.placement.key.name
         )),
         Some(_) => None,

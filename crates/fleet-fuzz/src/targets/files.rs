@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use apiserver::patch;
 use fleet_api::admission::{AdmissionLookups, KindLookup, Lookup, LookupError, ServiceExport, Settings};
-use fleet_api::kinds::{ClusterResourceOverride, ClusterResourcePlacement, MemberCluster, ResourceOverride};
+use fleet_api::kinds::{
+    ClusterResourceOverride, ClusterResourcePlacement, MemberCluster, PLACEMENT_GROUP, ResourceOverride,
+};
 use kube::core::GroupVersionKind;
 use kubefleet::fuzzing;
 use serde_json::Value;
@@ -79,7 +81,7 @@ pub(super) const REVIEW_WORDS: &[&str] = &[
     "userInfo",
     "groups",
     "namespace",
-    "placement.kubernetes-fleet.io",
+    PLACEMENT_GROUP,
     "v1beta1",
     "ClusterResourcePlacement",
     "ResourcePlacement",

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use fleet_api::conditions::run_message::{self, RunMessage};
 use fleet_api::hashes;
 use fleet_api::kinds::{
-    ClusterResourceBinding, ClusterResourceOverrideSnapshot, ClusterResourceSnapshot, ResourceOverrideSnapshot, Work,
+    ClusterResourceBinding, ClusterResourceOverrideSnapshot, ClusterResourceSnapshot, PLACEMENT_API_VERSION,
+    ResourceOverrideSnapshot, Work,
 };
 use fleet_api::names::{
     ApprovalRequestName, BindingName, ClusterName, MemberNamespace, OverrideSnapshotName, PlacementKey,
     PolicySnapshotName, ResourceSnapshotName, WorkName,
 };
 use fleet_api::types::{ApplyStrategy, ApplyStrategyType, EmbeddedObject};
+use fleet_api::well_known::annotations;
 use fleet_core::apply::compare::{MAX_DETAILS, MAX_VALUE_BYTES, REDACTED, differences};
 use fleet_core::apply::decode::{Served, decode};
 use fleet_core::apply::desired::{Operation, operation};
@@ -48,8 +50,8 @@ pub(super) const WORDS: &[&str] = &[
     "ServerSideApply",
     "ClientSideApply",
     "ReportDiff",
-    "kubernetes-fleet.io/last-applied-configuration",
-    "placement.kubernetes-fleet.io/v1beta1",
+    annotations::LAST_APPLIED,
+    PLACEMENT_API_VERSION,
     "ResourceEnvelope",
     "ClusterResourceEnvelope",
     "${MEMBER-CLUSTER-NAME}",

@@ -4,7 +4,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use fleet_api::kinds::{InternalMemberCluster, Work};
+use fleet_api::kinds::{
+    AppliedWork, ClusterResourceBinding, ClusterResourcePlacement, ClusterResourceSnapshot, InternalMemberCluster,
+    KindInfo, MemberCluster, Work,
+};
+use fleet_api::well_known::properties;
 use fleet_runtime::KindId;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -27,15 +31,15 @@ const WRONG_CLOCK: Range<Duration> = Duration::from_mins(1)..Duration::from_mins
 /// Most statuses that an intruder writes in one incident.
 const FORGERIES: u64 = 4;
 /// CustomResourceDefinitions that change, on the hub and on members.
-const CHANGING_ON_HUB: [&str; 6] = [
-    "works.placement.kubernetes-fleet.io",
-    "internalmemberclusters.cluster.kubernetes-fleet.io",
-    "clusterresourcebindings.placement.kubernetes-fleet.io",
-    "clusterresourcesnapshots.placement.kubernetes-fleet.io",
-    "clusterresourceplacements.placement.kubernetes-fleet.io",
-    "memberclusters.cluster.kubernetes-fleet.io",
+const CHANGING_ON_HUB: [&KindInfo; 6] = [
+    Work::INFO,
+    InternalMemberCluster::INFO,
+    ClusterResourceBinding::INFO,
+    ClusterResourceSnapshot::INFO,
+    ClusterResourcePlacement::INFO,
+    MemberCluster::INFO,
 ];
-const CHANGING_ON_MEMBERS: &str = "appliedworks.placement.kubernetes-fleet.io";
+const CHANGING_ON_MEMBERS: &KindInfo = AppliedWork::INFO;
 
 impl ScenarioRunner {
     fn profile(&self) -> Option<FaultProfile> {
@@ -109,18 +113,17 @@ impl ScenarioRunner {
             None => (HUB_SERVER.to_owned(), CHANGING_ON_HUB[self.random.index(CHANGING_ON_HUB.len())]),
         };
         let client = if server == HUB_SERVER { self.simulation.user() } else { self.simulation.user_of(&server) };
-        let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind}");
+        let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", kind.crd_name());
         let description = format!("changed {}", self.random.number());
         let mut changed = request(&client, "GET", &definition, &Value::Null).await.1;
         for version in changed["spec"]["versions"].as_array_mut().into_iter().flatten() {
             version["schema"]["openAPIV3Schema"]["description"] = description.as_str().into();
         }
         request(&client, "PUT", &definition, &changed).await;
-        let plural = kind.split('.').next().unwrap_or_default();
         let time = self.random.duration(&UNSERVED);
-        self.simulation.network().stop_serving(&server, plural, true);
+        self.simulation.network().stop_serving(&server, kind.plural, true);
         self.simulation.advance(time).await;
-        self.simulation.network().stop_serving(&server, plural, false);
+        self.simulation.network().stop_serving(&server, kind.plural, false);
         Ok(())
     }
 
@@ -184,7 +187,7 @@ impl ScenarioRunner {
         let property = json!({"value": text, "observationTime": heartbeat});
         json!({
             "conditions": conditions,
-            "properties": {"kubernetes-fleet.io/node-count": property},
+            "properties": {properties::NODE_COUNT: property},
             "agentStatus": [{"type": "MemberAgent", "conditions": conditions, "lastReceivedHeartbeat": heartbeat}],
         })
     }

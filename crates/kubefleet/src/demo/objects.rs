@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use fleet_api::conditions::decode_in;
 use fleet_api::conditions::placement::{PlacementScheduled, PlacementScope};
-use fleet_api::kinds::ClusterResourcePlacement;
+use fleet_api::kinds::{ClusterResourcePlacement, PLACEMENT_API_VERSION};
 use fleet_runtime::KindId;
 use fleet_sim::setup::wait_for_all;
 use k8s_openapi::api::core::v1::Node;
@@ -21,8 +21,6 @@ pub(super) const CAREFUL: &str = "careful";
 /// The member that fails: the first canary.
 pub(super) const FAILING: &str = "member3";
 
-const VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
-const OURS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 
 /// Creates the app, its placement and two strategies on the hub; returns when the placement is scheduled.
@@ -30,15 +28,15 @@ pub(super) async fn deploy(hub: &kube::Client, clusters: usize) -> anyhow::Resul
     create(hub, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}})).await?;
     create(hub, DEPLOYMENTS, &deployment("web:1")).await?;
     let placement = json!({
-        "apiVersion": VERSION, "kind": "ClusterResourcePlacement", "metadata": {"name": APP},
+        "apiVersion": PLACEMENT_API_VERSION, "kind": "ClusterResourcePlacement", "metadata": {"name": APP},
         "spec": {
             "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": NAMESPACE}],
             "policy": {"placementType": "PickAll"},
             "strategy": {"type": "External"},
         },
     });
-    create(hub, &format!("{OURS}/clusterresourceplacements"), &placement).await?;
-    let strategies = format!("{OURS}/clusterstagedupdatestrategies");
+    create(hub, &path("clusterresourceplacements"), &placement).await?;
+    let strategies = path("clusterstagedupdatestrategies");
     let everywhere = json!({"name": "everywhere", "labelSelector": {}, "maxConcurrency": "100%"});
     create(hub, &strategies, &strategy(AT_ONCE, &[everywhere])).await?;
     let of = |environment: &str| json!({"matchLabels": {"environment": environment}});
@@ -53,9 +51,14 @@ pub(super) async fn deploy(hub: &kube::Client, clusters: usize) -> anyhow::Resul
     wait_for_all(hub, &kind, names, scheduled, |_| ()).await.context("cannot watch the placement")
 }
 
+/// The path of the collection of a kind.
+fn path(plural: &str) -> String {
+    format!("/apis/{PLACEMENT_API_VERSION}/{plural}")
+}
+
 fn strategy(name: &str, stages: &[Value]) -> Value {
     let kind = "ClusterStagedUpdateStrategy";
-    json!({"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "spec": {"stages": stages}})
+    json!({"apiVersion": PLACEMENT_API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": {"stages": stages}})
 }
 
 fn is_scheduled(placement: &Value, clusters: usize) -> bool {

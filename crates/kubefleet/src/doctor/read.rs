@@ -4,9 +4,9 @@ use std::fmt::Display;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD as BASE64, URL_SAFE_NO_PAD};
-use fleet_api::kinds::MemberCluster;
+use fleet_api::kinds::{MemberCluster, PLACEMENT_API_VERSION};
 use fleet_api::well_known::namespaces::{FLEET_SYSTEM, MEMBER_PREFIX};
-use fleet_api::well_known::webhook_configurations;
+use fleet_api::well_known::{DOMAIN, labels, webhook_configurations};
 use fleet_core::diagnose::Unread;
 use fleet_core::doctor::{AgentFacts, DefinitionFact, DefinitionState, Denied, ServerFacts, TokenFacts, WebhookFacts};
 use fleet_core::membership::hub::MemberRole;
@@ -156,7 +156,7 @@ fn agent_facts(deployment: &Value) -> AgentFacts {
         version: tag.split('@').next().unwrap_or_default().to_owned(),
         wanted: deployment["spec"]["replicas"].as_i64().unwrap_or(1),
         available: deployment["status"]["availableReplicas"].as_i64().unwrap_or_default(),
-        by_helm: deployment["metadata"]["labels"][manifests::MANAGED_BY] == "Helm",
+        by_helm: deployment["metadata"]["labels"][labels::MANAGED_BY] == "Helm",
     }
 }
 
@@ -203,7 +203,7 @@ pub(super) async fn denied_to_member(hub: &Hub, object: &MemberCluster) -> Vec<D
         _ => return Vec::new(),
     };
     let namespace = format!("{MEMBER_PREFIX}{}", object.metadata.name.as_deref().unwrap_or_default());
-    let is_ours = |group: &str| group.ends_with("kubernetes-fleet.io");
+    let is_ours = |group: &str| group.ends_with(DOMAIN);
     let rules = serde_json::to_value(MemberRole::rules()).unwrap_or_default();
     let needed = manifests::rights_of(&rules, Some(&namespace)).into_iter().filter(|right| is_ours(&right.group));
     denied(hub, &(user, Vec::new()), needed.collect()).await.unwrap_or_default()
@@ -226,7 +226,7 @@ async fn webhooks(hub: &Hub) -> anyhow::Result<WebhookFacts> {
             facts.without_ca.push(name.to_owned());
         }
     }
-    let placement = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
+    let placement = json!({"apiVersion": PLACEMENT_API_VERSION, "kind": "ClusterResourcePlacement",
         "metadata": {"name": "kubefleet-doctor"},
         "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "default"}]}});
     let path = format!("{}?dryRun=All", manifests::kind_of(&placement).collection_path(None));

@@ -3,7 +3,8 @@
 //! cannot add fields or objects.
 
 use anyhow::{Context as _, bail};
-use fleet_api::kinds::{AppliedWork, all_crds};
+use fleet_api::kinds::{AppliedWork, MemberCluster, all_crds};
+use fleet_api::well_known::labels::MANAGED_BY;
 use fleet_api::well_known::namespaces::FLEET_SYSTEM;
 use fleet_core::doctor::Denied;
 use fleet_runtime::KindId;
@@ -12,8 +13,7 @@ use serde_json::{Value, json};
 const HUB: &str = include_str!("manifests/hub.yaml");
 const MEMBER: &str = include_str!("manifests/member.yaml");
 
-/// The label that names the tool which manages an object, and our value of it.
-pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Our value of the label `MANAGED_BY`.
 pub(crate) const US: &str = "kubefleet";
 
 /// The Deployments of the agents.
@@ -109,7 +109,7 @@ pub(crate) fn token_name(cluster: &str) -> String {
 }
 
 pub(crate) fn member_cluster(cluster: &str, labels: &[(String, String)]) -> Value {
-    let mut object = json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
+    let mut object = json!({"apiVersion": MemberCluster::INFO.api_version(), "kind": MemberCluster::INFO.kind,
         "metadata": {"name": cluster},
         "spec": {"identity": {"kind": "ServiceAccount", "name": cluster, "namespace": FLEET_SYSTEM}}});
     if !labels.is_empty() {

@@ -11,6 +11,7 @@ use fleet_api::conditions::member::MemberJoined;
 use fleet_api::kinds::MemberCluster;
 use fleet_api::names::{ClusterName, MemberNamespace};
 use fleet_api::safe_text::line;
+use fleet_api::well_known::labels::{APP_NAME, MANAGED_BY};
 use fleet_api::well_known::namespaces::FLEET_SYSTEM;
 use fleet_runtime::KindId;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -18,7 +19,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
 use super::hub::{apply_agent, apply_definitions, delete_agent, document};
-use super::manifests::{self, Images, MANAGED_BY, MEMBER_AGENT, Membership, US, cluster_of};
+use super::manifests::{self, Images, MEMBER_AGENT, Membership, US, cluster_of};
 use super::steps::{Steps, announce};
 use super::target::{Conflicts, Named, is_established, rolled_out};
 use super::{ImageFlags, RunFlags};
@@ -311,7 +312,7 @@ fn joined(seen: Option<&Value>, cluster: &str) -> Result<(), String> {
 
 /// Why the pods of the agent do not run, if they say so.
 async fn why_not_running(member: &Hub) -> Option<String> {
-    let labels = format!("app.kubernetes.io/name={MEMBER_AGENT}");
+    let labels = format!("{APP_NAME}={MEMBER_AGENT}");
     let pods: Vec<Value> = member.list_kind(&KindId::of::<Pod>(), Some(FLEET_SYSTEM), Some(&labels)).await.ok()?;
     if pods.is_empty() {
         return Some(format!("its Deployment has no pods; kubectl -n {FLEET_SYSTEM} describe replicasets shows why"));

@@ -4,13 +4,14 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use fleet_api::well_known::labels::MANAGED_BY;
 use fleet_runtime::KindId;
 use futures::StreamExt as _;
 use http::Method;
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
 
-use super::manifests::{MANAGED_BY, kind_of};
+use super::manifests::kind_of;
 use crate::cli::connection::Hub;
 use crate::cli::objects::{JSON, RequestFailure, names_an_object};
 use crate::output::{Hinted, progress};

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use fleet_api::kinds::PLACEMENT_GROUP;
+
 /// Variables known to every case, and what earlier steps have saved.
 #[derive(Debug, Clone)]
 pub(super) struct Variables {
@@ -26,7 +28,7 @@ impl Variables {
         values.insert("group".to_owned(), format!("{id}.example.com"));
         values.insert("crds".to_owned(), "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned());
         values.insert("custom".to_owned(), format!("/apis/{id}.example.com/v1/namespaces/{ns}"));
-        values.insert("fleet".to_owned(), "/apis/placement.kubernetes-fleet.io".to_owned());
+        values.insert("fleet".to_owned(), format!("/apis/{PLACEMENT_GROUP}"));
         values.insert("ns".to_owned(), ns);
         values.insert("id".to_owned(), id.to_owned());
         Self { values }

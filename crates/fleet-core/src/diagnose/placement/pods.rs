@@ -1,6 +1,7 @@
 //! Why the Pods of a workload are not ready. A container that cannot start explains more than one that is not ready.
 
 use fleet_api::types::LabelSelector;
+use fleet_api::well_known::pod_phases;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Event, Pod};
 use k8s_values::Selector;
 use serde_json::Value;
@@ -65,8 +66,9 @@ fn problem(pod: &Pod) -> Option<PodProblem> {
     let unscheduled = conditions().find(|one| one.type_ == "PodScheduled" && one.status == "False");
     let unscheduled =
         unscheduled.map(|one| PodProblem::Unscheduled { message: one.message.clone().unwrap_or_default() });
-    let unready = conditions()
-        .find(|one| one.type_ == "Ready" && one.status == "False" && status.phase.as_deref() != Some("Succeeded"));
+    let unready = conditions().find(|one| {
+        one.type_ == "Ready" && one.status == "False" && status.phase.as_deref() != Some(pod_phases::SUCCEEDED)
+    });
     let unready = unready.map(|one| PodProblem::NotReady { message: one.message.clone().unwrap_or_default() });
     of_containers.or(unscheduled).or(unready)
 }

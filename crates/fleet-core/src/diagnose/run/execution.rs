@@ -19,7 +19,7 @@ fn message(run: &Run<'_>) -> Option<RunMessage> {
 
 fn ended(run: &Run<'_>, entry: &'static str, title: impl Into<String>) -> Option<Finding> {
     let (_, condition) = run.failure()?;
-    Some(run.quoting(Finding::error(entry, title), "Succeeded", condition))
+    Some(run.quoting(Finding::error(entry, title), condition))
 }
 
 pub(super) fn preempted(run: &Run<'_>) -> Option<Finding> {

@@ -54,7 +54,7 @@ pub(super) fn not_processed(run: &Run<'_>) -> Option<Finding> {
 /// A finding about the failed initialization, if the message has this meaning.
 fn failed(run: &Run<'_>, entry: &'static str, title: impl Into<String>) -> Option<Finding> {
     let (_, condition) = run.initialization()?;
-    Some(run.quoting(Finding::error(entry, title), "Initialized", condition))
+    Some(run.quoting(Finding::error(entry, title), condition))
 }
 
 fn message(run: &Run<'_>) -> Option<RunMessage> {

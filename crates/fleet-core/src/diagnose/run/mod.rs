@@ -164,8 +164,8 @@ impl<'a> Run<'a> {
     }
 
     /// Adds the condition as evidence.
-    fn quoting(&self, finding: Finding, type_: &str, condition: &Condition) -> Finding {
-        finding.with_evidence(&self.reference(), format!("status.conditions[{type_}]"), quote(condition))
+    fn quoting(&self, finding: Finding, condition: &Condition) -> Finding {
+        finding.with_evidence(&self.reference(), format!("status.conditions[{}]", condition.type_), quote(condition))
     }
 
     /// A new run like this one, with the same index if that snapshot exists.

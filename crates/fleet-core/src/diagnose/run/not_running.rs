@@ -15,7 +15,7 @@ pub(super) fn stopping_in_the_delete_stage(run: &Run<'_>) -> Option<Finding> {
     (decoded.reason() == Some(StageProgressingReason::Stopped)).then_some(())?;
     let finding = Finding::warning("UR-61", format!("Run {} has stopped in its deletion stage, but does not report it", run.object.name()))
         .because("The deletion stage has stopped, while the run still reports UpdateRunStopping. This does not resolve by itself.");
-    Some(run.quoting(finding, "Progressing", stopping).fix("resume the run", vec![run.set_state_run()]))
+    Some(run.quoting(finding, stopping).fix("resume the run", vec![run.set_state_run()]))
 }
 
 pub(super) fn stopped(run: &Run<'_>) -> Option<Finding> {
@@ -30,9 +30,7 @@ pub(super) fn stopped(run: &Run<'_>) -> Option<Finding> {
             format!("Run {} is stopping: it waits for {waits} to finish", run.object.name()),
         )
         .because("Clusters that were started are allowed to finish; no other is started.");
-        return Some(
-            run.quoting(finding, "Progressing", stopping).fix("to go on, let it run", vec![run.set_state_run()]),
-        );
+        return Some(run.quoting(finding, stopping).fix("to go on, let it run", vec![run.set_state_run()]));
     }
     let stopped = run.progresses_as(UpdateRunProgressingReason::Stopped)?;
     let clusters = run.status.stages_status.iter().flat_map(|stage| &stage.clusters);
@@ -45,7 +43,7 @@ pub(super) fn stopped(run: &Run<'_>) -> Option<Finding> {
     let finding = Finding::information(entry, title)
         .because("A stopped run starts no cluster until its state is Run again.")
         .with_evidence(&run.reference(), "spec.state", run.object.spec.state().as_str());
-    Some(run.quoting(finding, "Progressing", stopped).fix("to go on, let it run", vec![run.set_state_run()]))
+    Some(run.quoting(finding, stopped).fix("to go on, let it run", vec![run.set_state_run()]))
 }
 
 pub(super) fn approved_but_not_running(run: &Run<'_>) -> Option<Finding> {

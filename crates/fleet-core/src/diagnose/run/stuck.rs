@@ -45,7 +45,7 @@ fn found(run: &Run<'_>, stuck: &Condition) -> Finding {
         "PL-D1" => "UR-43",
         _ => "UR-41",
     };
-    let mut finding = run.quoting(Finding::error(entry, root.title), "Progressing", stuck);
+    let mut finding = run.quoting(Finding::error(entry, root.title), stuck);
     finding.because_of = Some(root.because_of.unwrap_or(root.entry));
     finding.explanation = root.explanation;
     finding = with_cluster(run, finding, stage, cluster);
@@ -76,7 +76,7 @@ fn unexplained(
         [] => "The run is stuck, but no cluster is being updated".to_owned(),
         names => format!("It is not known why {} not done", are(names)),
     };
-    let mut finding = run.quoting(Finding::new("UR-40", Severity::Error, title), "Progressing", stuck).because(
+    let mut finding = run.quoting(Finding::new("UR-40", Severity::Error, title), stuck).because(
         "The binding is not available five minutes after the cluster was started. The run has not failed: it continues \
          as soon as the cluster is done.",
     );

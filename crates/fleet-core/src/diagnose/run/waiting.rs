@@ -59,7 +59,7 @@ fn request<'r>(run: &'r Run<'_>, pending: &Pending<'_>) -> Option<&'r ObservedOb
 /// Adds the run's and the stage's condition as evidence.
 fn waits(run: &Run<'_>, finding: Finding, pending: &Pending<'_>) -> Finding {
     let finding = match run.progressing() {
-        Some((_, condition)) => run.quoting(finding, "Progressing", condition),
+        Some((_, condition)) => run.quoting(finding, condition),
         None => finding,
     };
     match condition::<StageProgressing>(&pending.stage.conditions) {

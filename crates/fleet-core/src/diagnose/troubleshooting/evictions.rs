@@ -1,5 +1,7 @@
 //! Entries about evictions (EV-*).
 
+use fleet_api::parent_placement_label;
+
 use super::Entry;
 
 pub(super) const ENTRIES: &[Entry] = &[
@@ -25,7 +27,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         symptom: "`Valid` is False with `Failed to find scheduler decision for placement in cluster targeted by eviction`. \
             `Valid` is False with `Failed to find scheduler decision for placement in cluster targeted by eviction`.",
         cause: "The placement has no binding for the cluster.",
-        check: "`kubectl get clusterresourcebinding -l kubernetes-fleet.io/parent-CRP=PLACEMENT`.",
+        check: concat!("`kubectl get clusterresourcebinding -l ", parent_placement_label!(), "=PLACEMENT`."),
         fix: "Nothing has to be evicted, or create an eviction with the right cluster name.",
     },
     Entry {
@@ -34,7 +36,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         symptom: "`Valid` is False with `Found more than one scheduler decision for placement in cluster targeted by \
             eviction`.",
         cause: "The old binding was being deleted while a new one already existed.",
-        check: "`kubectl get clusterresourcebinding -l kubernetes-fleet.io/parent-CRP=PLACEMENT`.",
+        check: concat!("`kubectl get clusterresourcebinding -l ", parent_placement_label!(), "=PLACEMENT`."),
         fix: "Create a new eviction.",
     },
     Entry {
@@ -52,8 +54,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         symptom: "`Executed` is False with `Eviction is blocked, placement has not propagated resources to target cluster \
             yet`.",
         cause: "The binding is still in state Scheduled. With strategy External it waits for a run.",
-        check: "`kubectl get clusterresourcebinding -l kubernetes-fleet.io/parent-CRP=PLACEMENT -o yaml`: `spec.state`. \
-            `kubectl get clusterresourcebinding -l kubernetes-fleet.io/parent-CRP=PLACEMENT -o yaml`: `spec.state`.",
+        check: concat!(
+            "`kubectl get clusterresourcebinding -l ",
+            parent_placement_label!(),
+            "=PLACEMENT -o yaml`: `spec.state`. \
+            `kubectl get clusterresourcebinding -l ",
+            parent_placement_label!(),
+            "=PLACEMENT -o yaml`: `spec.state`."
+        ),
         fix: "Wait for the rollout or create a run, then create a new eviction.",
     },
     Entry {
@@ -81,7 +89,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         title: "The eviction was executed",
         symptom: "`Executed` is True with `Eviction is allowed`.",
         cause: "The eviction succeeded. The scheduler may select the cluster again; taint it to prevent that.",
-        check: "`kubectl get clusterresourcebinding -l kubernetes-fleet.io/parent-CRP=PLACEMENT`.",
+        check: concat!("`kubectl get clusterresourcebinding -l ", parent_placement_label!(), "=PLACEMENT`."),
         fix: "Nothing to do.",
     },
 ];

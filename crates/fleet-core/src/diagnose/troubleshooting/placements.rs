@@ -1,5 +1,7 @@
 //! Entries about placements (PL-*).
 
+use fleet_api::{hub_agent_pods, is_latest_snapshot_label, parent_placement_label};
+
 use super::Entry;
 
 pub(super) const ENTRIES: &[Entry] = &[
@@ -40,8 +42,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         cause: "Scheduling normally takes a moment. If this persists, the hub agent is not running or is blocked by an \
             object that it cannot process: several snapshots marked as the latest, a snapshot without index, an \
             invalid annotation, an invalid policy or a name that is too long.",
-        check: "`kubectl get pods -A -l app.kubernetes.io/name=hub-agent` and the log of the hub agent. `kubefleet \
-            diagnose` names the object that blocks it.",
+        check: concat!(
+            "`kubectl get pods -A -l ",
+            hub_agent_pods!(),
+            "` and the log of the hub agent. `kubefleet \
+            diagnose` names the object that blocks it."
+        ),
         fix: "Start the hub agent, or correct the object. The hub agent then continues.",
     },
     Entry {
@@ -51,7 +57,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             rollout strategy`.",
         cause: "`maxUnavailable` and `maxSurge` (25 % by default) are exhausted: missing, failed and unavailable \
             clusters count against them.",
-        check: "`kubectl get clusterresourcebinding -l kubernetes-fleet.io/parent-CRP=PLACEMENT`.",
+        check: concat!("`kubectl get clusterresourcebinding -l ", parent_placement_label!(), "=PLACEMENT`."),
         fix: "Fix the failing clusters, let missing clusters join, or raise `maxUnavailable`.",
     },
     Entry {
@@ -164,10 +170,16 @@ pub(super) const ENTRIES: &[Entry] = &[
             has no clusters at all.",
         cause: "The cluster does not match the affinity, is tainted, is not healthy or scores lower than others. PickAll \
             counts as fulfilled even without clusters.",
-        check: "`kubefleet diagnose cluster/CLUSTER`, or the newest policy snapshot: `kubectl get \
+        check: concat!(
+            "`kubefleet diagnose cluster/CLUSTER`, or the newest policy snapshot: `kubectl get \
             clusterschedulingpolicysnapshot -l \
-            kubernetes-fleet.io/is-latest-snapshot=true,kubernetes-fleet.io/parent-CRP=PLACEMENT -o yaml`, \
-            `status.targetClusters`.",
+            ",
+            is_latest_snapshot_label!(),
+            "=true,",
+            parent_placement_label!(),
+            "=PLACEMENT -o yaml`, \
+            `status.targetClusters`."
+        ),
         fix: "Label the cluster so that it matches, remove the taint, or relax the policy.",
     },
     Entry {

@@ -1,5 +1,7 @@
 //! Entries about staged update runs (UR-*).
 
+use fleet_api::{hub_agent_pods, parent_placement_label, target_update_run_label};
+
 use super::Entry;
 
 pub(super) const ENTRIES: &[Entry] = &[
@@ -38,8 +40,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         symptom: "`Initialized` is False with ``no resourceSnapshots with index `1` found for placement``.",
         cause: "`spec.resourceSnapshotIndex` names a snapshot that does not exist. An External placement has no snapshot \
             before its first run.",
-        check: "`kubectl get clusterresourcesnapshots -l kubernetes-fleet.io/parent-CRP=PLACEMENT --show-labels` lists \
-            the existing indices in the label `resource-index`.",
+        check: concat!(
+            "`kubectl get clusterresourcesnapshots -l ",
+            parent_placement_label!(),
+            "=PLACEMENT --show-labels` lists \
+            the existing indices in the label `resource-index`."
+        ),
         fix: "Create a new run with an existing index, or without an index to roll out what is on the hub now.",
     },
     Entry {
@@ -132,8 +138,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         symptom: "`Initialized` is False with `no scheduled or to-be-deleted bindings found` or `the number of selected \
             bindings … is not equal to the observed cluster count`.",
         cause: "No cluster matches the policy, or the scheduler has not finished.",
-        check: "`kubectl get clusterresourcebinding -l kubernetes-fleet.io/parent-CRP=PLACEMENT`, and the reasons per \
-            cluster in the newest policy snapshot (PL-Q1).",
+        check: concat!(
+            "`kubectl get clusterresourcebinding -l ",
+            parent_placement_label!(),
+            "=PLACEMENT`, and the reasons per \
+            cluster in the newest policy snapshot (PL-Q1)."
+        ),
         fix: "Let clusters match the policy, wait for the scheduler, then create a new run.",
     },
     Entry {
@@ -152,8 +162,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         cause: "The hub agent is not running or staged runs are disabled, or initialization is being retried: bindings \
             still refer to an older policy snapshot, an override has no snapshot yet, or the API server cannot be \
             reached.",
-        check: "`kubectl get pods -A -l app.kubernetes.io/name=hub-agent` and the log of the hub agent. Compare \
-            `spec.schedulingPolicySnapshotName` of the bindings with the newest policy snapshot.",
+        check: concat!(
+            "`kubectl get pods -A -l ",
+            hub_agent_pods!(),
+            "` and the log of the hub agent. Compare \
+            `spec.schedulingPolicySnapshotName` of the bindings with the newest policy snapshot."
+        ),
         fix: "Start the hub agent. The run then continues without changes.",
     },
     Entry {
@@ -307,8 +321,12 @@ pub(super) const ENTRIES: &[Entry] = &[
             condition.",
         cause: "Releases of the hub agent exist that do not start a cluster whose binding already has the content of the \
             run and has failed.",
-        check: "The conditions of the bindings: `kubectl describe clusterresourcebinding -l \
-            kubernetes-fleet.io/parent-CRP=PLACEMENT`.",
+        check: concat!(
+            "The conditions of the bindings: `kubectl describe clusterresourcebinding -l \
+            ",
+            parent_placement_label!(),
+            "=PLACEMENT`."
+        ),
         fix: "As UR-41.",
     },
     Entry {
@@ -317,7 +335,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         symptom: "`Progressing` is False with reason `UpdateRunWaiting` and `waiting for after-stage tasks in stage STAGE \
             to complete` (or `before-stage`). `kubectl get careq` shows the request with an empty APPROVED column.",
         cause: "The stage has an Approval task.",
-        check: "`kubectl get careq -l kubernetes-fleet.io/targetUpdateRun=RUN`.",
+        check: concat!("`kubectl get careq -l ", target_update_run_label!(), "=RUN`."),
         fix: "Approve: `kubefleet approve RUN`.",
     },
     Entry {
@@ -412,7 +430,11 @@ pub(super) const ENTRIES: &[Entry] = &[
             placement.",
         cause: "The run names an older index, or the content changed after the run had created its snapshot, or the hub \
             agent reused a snapshot because the previous one was too recent.",
-        check: "`kubectl get clusterresourcesnapshots -l kubernetes-fleet.io/parent-CRP=PLACEMENT --show-labels`.",
+        check: concat!(
+            "`kubectl get clusterresourcesnapshots -l ",
+            parent_placement_label!(),
+            "=PLACEMENT --show-labels`."
+        ),
         fix: "Create a new run without an index.",
     },
     Entry {

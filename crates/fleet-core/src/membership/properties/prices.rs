@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fleet_api::well_known::node_labels;
 use fleet_api::yaml;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -29,7 +30,7 @@ pub enum PriceError {
     NoFile,
     #[error("the price file {path} cannot be read: {problem}")]
     Unreadable { path: String, problem: String },
-    #[error("no region is configured (--region), and no node has the label topology.kubernetes.io/region")]
+    #[error("no region is configured (--region), and no node has the label {}", node_labels::REGION)]
     NoRegion,
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Add;
 
 use fleet_api::types::{IntOrString, ResourceList, ResourceUsage};
-use fleet_api::well_known::node_labels;
+use fleet_api::well_known::{node_labels, pod_phases};
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use k8s_values::Quantity;
@@ -98,7 +98,7 @@ impl PodFacts {
         let spec = pod.spec.as_ref();
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let placed = spec.and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty());
-        let ended = matches!(phase, Some("Succeeded" | "Failed"));
+        let ended = matches!(phase, Some(pod_phases::SUCCEEDED | pod_phases::FAILED));
         let containers = spec.map_or(&[][..], |spec| &spec.containers);
         Self { requested: (placed && !ended).then(|| sum(containers.iter().map(request).collect::<Vec<_>>().iter())) }
     }
