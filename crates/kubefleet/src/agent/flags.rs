@@ -6,6 +6,7 @@
 pub(crate) mod rows;
 mod value;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -20,11 +21,27 @@ use crate::output::Hinted;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
-    /// As written on the command line.
-    pub(crate) default: &'static str,
+    pub(crate) default: Preset,
     pub(crate) shape: Shape,
     pub(crate) help: &'static str,
     pub(crate) effect: Effect,
+}
+
+/// The default of a flag, as written on the command line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Preset {
+    Text(&'static str),
+    /// The default of an option that is defined elsewhere.
+    Of(fn() -> String),
+}
+
+impl Preset {
+    fn text(self) -> Cow<'static, str> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Of(text) => text().into(),
+        }
+    }
 }
 
 /// The effect of a flag.
@@ -98,7 +115,7 @@ impl Flags {
             Self { values: BTreeMap::new(), given: BTreeSet::new(), no_effect: Vec::new(), unsupported: Vec::new() };
         let mut problems = Vec::new();
         for flag in table.values() {
-            match flag.shape.read(flag.default) {
+            match flag.shape.read(&flag.default.text()) {
                 Ok(value) => drop(flags.values.insert(flag.name, value)),
                 Err(why) => problems.push(Problem::new(format!("the default of --{} {why}", flag.name))),
             }
@@ -258,7 +275,8 @@ pub(crate) fn refused(problems: Vec<Problem>, otherwise: &str) -> Hinted {
 pub(crate) fn help(tables: &[&'static [Flag]]) -> String {
     let mut out = String::new();
     for flag in tables.iter().flat_map(|rows| rows.iter()) {
-        let value = if flag.default.is_empty() { String::new() } else { format!(" (default {})", flag.default) };
+        let default = flag.default.text();
+        let value = if default.is_empty() { String::new() } else { format!(" (default {default})") };
         let effect = match flag.effect {
             Effect::Active => String::new(),
             Effect::Ignored(why) | Effect::Unsupported(_, why) => format!(". Has no effect: {why}"),
@@ -295,7 +313,7 @@ mod tests {
     ];
 
     const fn acting(name: &'static str, default: &'static str, shape: Shape) -> Flag {
-        Flag { name, default, shape, help: "Does something", effect: Effect::Active }
+        Flag { name, default: Preset::Text(default), shape, help: "Does something", effect: Effect::Active }
     }
 
     fn check(line: &str, expected: Expect) {

@@ -6,7 +6,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::flags::{Effect, Flag, Flags, Shape};
+use super::flags::{Effect, Flag, Flags, Preset, Shape};
 
 /// From this verbosity on: every plan and its reason to wait.
 const DEBUG_FROM: i64 = 4;
@@ -19,7 +19,7 @@ const WRITES_TO_STDERR: &str = "logs go to standard error in a fixed format";
 pub(crate) const FLAGS: &[Flag] = &[
     Flag {
         name: "v",
-        default: "2",
+        default: Preset::Text("2"),
         shape: Shape::Integer { least: 0, most: 10 },
         help: "Log verbosity: 0-3 lifecycle and errors, 4-5 also every plan, 6 and more also every request",
         effect: Effect::Active,
@@ -39,6 +39,7 @@ pub(crate) const FLAGS: &[Flag] = &[
 ];
 
 const fn no_effect(name: &'static str, default: &'static str, shape: Shape) -> Flag {
+    let default = Preset::Text(default);
     Flag { name, default, shape, help: "Accepted for compatibility", effect: Effect::Ignored(WRITES_TO_STDERR) }
 }
 

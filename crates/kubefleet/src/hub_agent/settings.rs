@@ -7,18 +7,21 @@ use std::time::Duration;
 use fleet_api::admission;
 use fleet_api::admission::policies::PolicyConfig;
 use fleet_api::admission::webhooks::Connection;
-use fleet_api::well_known::leases;
+use fleet_api::well_known::{leases, namespaces};
 use fleet_core::placement::{ApiList, Apis, Propagation, SnapshotIntervals};
 use fleet_hub::HubOptions;
+use fleet_hub::options::{
+    DEFAULT_CONCURRENT_PLACEMENTS, DEFAULT_FLEET_SIZE, DEFAULT_FORCE_DELETE_WAIT, DEFAULT_STUCK_AFTER,
+};
 use fleet_runtime::{Election, Retry};
 use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
 use crate::agent::flags::rows::{
-    DAY, NO_PROFILES, SECOND, between, count, flag, no_effect, only, rate, rate_or_off, unsupported,
+    DAY, NO_PROFILES, SECOND, between, count, flag, no_effect, only, option, rate, rate_or_off, unsupported,
 };
-use crate::agent::flags::{Flag, Flags, Problem, Shape};
+use crate::agent::flags::{Flag, Flags, Problem, Shape, shown};
 
 /// The settings from the flags.
 #[derive(Debug)]
@@ -95,7 +98,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "How long the leader retries to renew the lease before it gives up",
     ),
     flag("leader-retry-period", "5s", between(SECOND, DAY), "Interval between attempts to acquire or renew the lease"),
-    flag("leader-election-namespace", "fleet-system", Shape::Text, "Namespace of the lease"),
+    option("leader-election-namespace", || namespaces::FLEET_SYSTEM.to_owned(), Shape::Text, "Namespace of the lease"),
     no_effect("leader-election-qps", "250", rate_or_off(10.0, 1000.0), LEASE_IS_FREE),
     no_effect("leader-election-burst", "1000", count(10, 2000), LEASE_IS_FREE),
     flag("health-probe-bind-address", ":8081", Shape::Text, "Address for /healthz and /readyz; 0 disables them"),
@@ -171,23 +174,48 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("enable-admission-policy-manager", "false", Shape::Bool, "Manage ValidatingAdmissionPolicies on the hub"),
     flag("admission-policy-manager-config", "", Shape::Text, "File that selects the policies; defaults to all"),
     only("enable-v1beta1-apis", "true", Shape::Bool, "v1beta1 is the only version"),
-    flag("enable-cluster-inventory-apis", "true", Shape::Bool, "Maintain a ClusterProfile for every member"),
-    flag("enable-staged-update-run-apis", "true", Shape::Bool, "Run the controllers of staged update runs"),
-    flag(
+    option(
+        "enable-cluster-inventory-apis",
+        || HubOptions::default().cluster_inventory.to_string(),
+        Shape::Bool,
+        "Maintain a ClusterProfile for every member",
+    ),
+    option(
+        "enable-staged-update-run-apis",
+        || HubOptions::default().staged_runs.to_string(),
+        Shape::Bool,
+        "Run the controllers of staged update runs",
+    ),
+    option(
         "stuck-after",
-        "5m",
+        || shown(DEFAULT_STUCK_AFTER),
         between(SECOND, Duration::from_hours(24)),
         "How long a cluster of a staged update run may take before the run reports that it is stuck",
     ),
-    flag(
+    option(
         "tolerate-strategy-changes",
-        "false",
+        || HubOptions::default().tolerate_strategy_changes.to_string(),
         Shape::Bool,
         "Continue staged update runs when their strategy is deleted or becomes invalid",
     ),
-    flag("enable-eviction-apis", "true", Shape::Bool, "Run the eviction controller"),
-    flag("enable-resource-placement", "true", Shape::Bool, "Run the controllers of ResourcePlacements"),
-    flag("networking-agents-enabled", "false", Shape::Bool, "Wait for the networking agents when a member leaves"),
+    option(
+        "enable-eviction-apis",
+        || HubOptions::default().evictions.to_string(),
+        Shape::Bool,
+        "Run the eviction controller",
+    ),
+    option(
+        "enable-resource-placement",
+        || HubOptions::default().resource_placements.to_string(),
+        Shape::Bool,
+        "Run the controllers of ResourcePlacements",
+    ),
+    option(
+        "networking-agents-enabled",
+        || HubOptions::default().networking_agents.to_string(),
+        Shape::Bool,
+        "Wait for the networking agents when a member leaves",
+    ),
     flag(
         "cluster-unhealthy-threshold",
         "60s",
@@ -195,9 +223,9 @@ pub(super) const FLAGS: &[Flag] = &[
         "Age of a heartbeat after which a ClusterProfile reports an unhealthy control plane; defaults to at least two of the \
          member's heartbeat periods",
     ),
-    flag(
+    option(
         "force-delete-wait-time",
-        "15m",
+        || shown(DEFAULT_FORCE_DELETE_WAIT),
         between(Duration::from_secs(30), Duration::from_hours(1)),
         "How long to wait for the agent of a leaving member before the member is deleted anyway",
     ),
@@ -222,10 +250,15 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     flag("skipped-propagating-namespaces", "", Shape::Text, "Namespaces that are never placed: NAME,... or NAME;..."),
     no_effect("concurrent-resource-change-syncs", "20", count(1, 100), "resource changes need no workers of their own"),
-    flag("max-fleet-size", "100", count(30, 200), "Expected number of members; sizes the worker pools"),
-    flag(
+    option(
+        "max-fleet-size",
+        || DEFAULT_FLEET_SIZE.to_string(),
+        count(30, 200),
+        "Expected number of members; sizes the worker pools",
+    ),
+    option(
         "max-concurrent-cluster-placement",
-        "100",
+        || DEFAULT_CONCURRENT_PLACEMENTS.to_string(),
         count(10, 200),
         "Expected number of placements that change at the same time; sizes the worker pools",
     ),
@@ -243,15 +276,15 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     no_effect("rate-limiter-qps", "10", count(1, 1000), EACH_FOR_ITSELF),
     no_effect("rate-limiter-bucket-size", "100", count(1, 10_000), EACH_FOR_ITSELF),
-    flag(
+    option(
         "resource-snapshot-creation-minimum-interval",
-        "30s",
+        || shown(SnapshotIntervals::default().minimum_interval.unsigned_abs()),
         between(Duration::ZERO, Duration::from_mins(5)),
         "Minimum time between two snapshots of a placement",
     ),
-    flag(
+    option(
         "resource-changes-collection-duration",
-        "15s",
+        || shown(SnapshotIntervals::default().collection.unsigned_abs()),
         between(Duration::ZERO, Duration::from_mins(1)),
         "How long to collect changes before a snapshot is created",
     ),

@@ -7,17 +7,21 @@ use std::str::FromStr;
 use fleet_api::well_known::leases;
 use fleet_core::apply::availability::Tracking;
 use fleet_core::apply::budget;
+use fleet_core::apply::finalize::STUCK_AFTER;
 use fleet_core::apply::policy::{BadEntry, KindPattern, List, NamespacePattern, Policy, ProtectedObject};
 use fleet_core::apply::priority::PriorityDecay;
 use fleet_core::apply::requeue::RequeueBackoff;
 use fleet_member::{ApplierOptions, CostOptions, Properties, ProviderOptions};
 use fleet_runtime::Election;
+use fleet_runtime::leader::{LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
 use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
-use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, between, count, flag, no_effect, number, rate, unsupported};
-use crate::agent::flags::{Flag, Flags, Problem, Refusal, Shape};
+use crate::agent::flags::rows::{
+    DAY, NO_PROFILES, SECOND, between, count, flag, no_effect, number, option, rate, unsupported,
+};
+use crate::agent::flags::{Flag, Flags, Problem, Refusal, Shape, shown};
 
 /// The settings from the flags.
 #[derive(Debug)]
@@ -89,23 +93,28 @@ pub(super) const FLAGS: &[Flag] = &[
     no_effect("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
     no_effect("hub-pprof-port", "6066", count(1, 65_535), NO_PROFILES),
     flag("leader-elect", "false", Shape::Bool, "Enable leader election on the member"),
-    flag(
+    option(
         "leader-lease-duration",
-        "15s",
+        || shown(LEASE_DURATION),
         between(SECOND, DAY),
         "How long non-leaders wait before they take over the lease",
     ),
-    flag(
+    option(
         "leader-renew-deadline",
-        "10s",
+        || shown(RENEW_DEADLINE),
         between(SECOND, DAY),
         "How long the leader retries to renew the lease before it gives up",
     ),
-    flag("leader-retry-period", "2s", between(SECOND, DAY), "Interval between attempts to acquire or renew the lease"),
+    option(
+        "leader-retry-period",
+        || shown(RETRY_PERIOD),
+        between(SECOND, DAY),
+        "Interval between attempts to acquire or renew the lease",
+    ),
     flag("leader-election-namespace", "kube-system", Shape::Text, "Namespace of the lease on the member cluster"),
-    flag(
+    option(
         "deletion-wait-time",
-        "5",
+        || STUCK_AFTER.as_mins().to_string(),
         count(1, 60),
         "Minutes after which objects with other owners no longer block the deletion of an AppliedWork",
     ),
@@ -115,75 +124,75 @@ pub(super) const FLAGS: &[Flag] = &[
         Shape::Bool,
         "Process changed Works that were healthy after others; older ones last",
     ),
-    flag(
+    option(
         "work-applier-priority-linear-equation-coeff-a",
-        "-3",
+        || PriorityDecay::default().slope.to_string(),
         count(-100, -1),
         "Priority of a healthy Work: change per minute of its age",
     ),
-    flag(
+    option(
         "work-applier-priority-linear-equation-coeff-b",
-        "100",
+        || PriorityDecay::default().start.to_string(),
         count(1, 1000),
         "Priority of a healthy Work at age 0; capped at 100",
     ),
-    flag(
+    option(
         "work-applier-requeue-rate-limiter-attempts-with-fixed-delay",
-        "1",
+        || RequeueBackoff::default().attempts_with_fixed_delay.to_string(),
         count(1, 40),
         "Number of requeues of a Work with the fixed delay",
     ),
-    flag(
+    option(
         "work-applier-requeue-rate-limiter-fixed-delay-seconds",
-        "5",
+        || RequeueBackoff::default().fixed_seconds.to_string(),
         number(2.0, 300.0),
         "Fixed delay of the first requeues, in seconds",
     ),
-    flag(
+    option(
         "work-applier-requeue-rate-limiter-exponential-base-for-slow-backoff",
-        "1.2",
+        || RequeueBackoff::default().slow_base.to_string(),
         number(1.05, 2.0),
         "Growth factor of the delay in the slow backoff phase",
     ),
-    flag(
+    option(
         "work-applier-requeue-rate-limiter-initial-slow-backoff-delay-seconds",
-        "2",
+        || RequeueBackoff::default().initial_slow_seconds.to_string(),
         number(2.0, LONGEST_DELAY),
         "First delay of the slow backoff phase, in seconds",
     ),
-    flag(
+    option(
         "work-applier-requeue-rate-limiter-max-slow-backoff-delay-seconds",
-        "15",
+        || RequeueBackoff::default().longest_slow_seconds.to_string(),
         number(2.0, LONGEST_DELAY),
         "Longest delay of the slow backoff phase, in seconds",
     ),
-    flag(
+    option(
         "work-applier-requeue-rate-limiter-exponential-base-for-fast-backoff",
-        "1.5",
+        || RequeueBackoff::default().fast_base.to_string(),
         number(ABOVE_ONE, 2.0),
         "Growth factor of the delay in the fast backoff phase",
     ),
-    flag(
+    option(
         "work-applier-requeue-rate-limiter-max-fast-backoff-delay-seconds",
-        "900",
+        || RequeueBackoff::default().longest_seconds.to_string(),
         number(ABOVE_ZERO, LONGEST_DELAY),
         "Longest delay of the fast backoff phase, in seconds",
     ),
-    flag(
+    option(
         "work-applier-requeue-rate-limiter-skip-to-fast-backoff-for-available-or-diff-reported-work-objs",
-        "true",
+        || RequeueBackoff::default().skip_to_fast_when_settled.to_string(),
         Shape::Bool,
         "Skip the slow backoff phase once a Work is available or its diff is reported",
     ),
-    flag(
+    option(
         "deletions-per-minute",
-        "200",
+        || budget::Limit::default().objects.to_string(),
         count(1, 1_000_000),
         "Maximum number of placed objects that are deleted per minute",
     ),
-    flag(
+    option(
         "deletions-per-minute-percent",
-        "20",
+        || budget::Limit::default().percent.to_string(),
         count(1, 100),
         "The same limit in percent of all placed objects; the larger limit applies",
     ),
@@ -229,15 +238,15 @@ pub(super) const FLAGS: &[Flag] = &[
         "Report the cost per core and per gigabyte, computed from --price-file",
     ),
     flag("price-file", "", Shape::Text, "File with hourly machine prices by region and size, in YAML or JSON"),
-    flag(
+    option(
         "use-available-res-properties-in-azure-provider",
-        "true",
+        || ProviderOptions::default().available_resources.to_string(),
         Shape::Bool,
         "Report available resources, computed from all Pods",
     ),
-    flag(
+    option(
         "enable-namespace-collection-in-property-provider",
-        "false",
+        || ProviderOptions::default().namespaces.to_string(),
         Shape::Bool,
         "Report the namespaces of the member",
     ),
@@ -379,6 +388,8 @@ fn addresses(flags: &Flags, whose: &str) -> Addresses {
 mod tests {
     use std::time::Duration;
 
+    use serde_json::Value;
+
     use super::*;
     use crate::agent::logging;
 
@@ -400,6 +411,59 @@ mod tests {
         assert_eq!(settings.hub_addresses, addresses(":8081", ":8080"));
         assert_eq!(settings.addresses, addresses(":8091", ":8090"));
         assert_eq!((settings.election, settings.kubeconfig, settings.members), (None, None, None));
+    }
+
+    #[test]
+    fn values_of_the_chart_are_the_defaults_of_their_flags() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/member-agent/values.yaml");
+        // Values of the requeue backoff are comments that show the defaults.
+        let text = std::fs::read_to_string(path).unwrap().replace("\n# workApplier", "\nworkApplier");
+        let values = fleet_api::yaml::documents(&text).unwrap().remove(0);
+        let line = [
+            ("/policy/deniedNamespaces", "denied-namespaces"),
+            ("/trackJobsAndIngresses", "track-jobs-and-ingresses"),
+            ("/priorityQueue/enabled", "enable-work-applier-priority-queue"),
+            ("/priorityQueue/priorityLinearEquationCoeffA", "work-applier-priority-linear-equation-coeff-a"),
+            ("/priorityQueue/priorityLinearEquationCoeffB", "work-applier-priority-linear-equation-coeff-b"),
+            ("/enableNamespaceCollectionInPropertyProvider", "enable-namespace-collection-in-property-provider"),
+            ("/workApplierRequeueRateLimiterAttemptsWithFixedDelay", &format!("{PACE}attempts-with-fixed-delay")),
+            ("/workApplierRequeueRateLimiterFixedDelaySeconds", &format!("{PACE}fixed-delay-seconds")),
+            (
+                "/workApplierRequeueRateLimiterExponentialBaseForSlowBackoff",
+                &format!("{PACE}exponential-base-for-slow-backoff"),
+            ),
+            (
+                "/workApplierRequeueRateLimiterInitialSlowBackoffDelaySeconds",
+                &format!("{PACE}initial-slow-backoff-delay-seconds"),
+            ),
+            (
+                "/workApplierRequeueRateLimiterMaxSlowBackoffDelaySeconds",
+                &format!("{PACE}max-slow-backoff-delay-seconds"),
+            ),
+            (
+                "/workApplierRequeueRateLimiterExponentialBaseForFastBackoff",
+                &format!("{PACE}exponential-base-for-fast-backoff"),
+            ),
+            (
+                "/workApplierRequeueRateLimiterMaxFastBackoffDelaySeconds",
+                &format!("{PACE}max-fast-backoff-delay-seconds"),
+            ),
+            (
+                "/workApplierRequeueRateLimiterSkipToFastBackoffForAvailableOrDiffReportedWorkObjs",
+                &format!("{PACE}skip-to-fast-backoff-for-available-or-diff-reported-work-objs"),
+            ),
+        ]
+        .map(|(value, flag)| {
+            let text = match values.pointer(value).unwrap_or_else(|| panic!("{value}")) {
+                Value::Array(entries) => entries.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+                other => other.to_string(),
+            };
+            format!("--{flag}={text}")
+        })
+        .join(" ");
+        let (chart, default) = (settings(&line).unwrap(), settings("").unwrap());
+        assert_eq!(chart.applier, default.applier);
+        assert!(matches!(chart.properties, Properties::BuiltIn));
     }
 
     #[test]

@@ -33,6 +33,40 @@ fn without_flags_the_options_have_their_defaults() {
     assert!(webhooks.is_none() && policies.is_none(), "nothing is installed unless it is asked for");
 }
 
+#[test]
+fn values_of_the_chart_are_the_defaults_of_their_flags() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/hub-agent/values.yaml");
+    let values = fleet_api::yaml::documents(&std::fs::read_to_string(path).unwrap()).unwrap().remove(0);
+    // All others differ on purpose: the chart enables webhooks and logs more, as that of KubeFleet does.
+    let line = [
+        ("forceDeleteWaitTime", "force-delete-wait-time"),
+        ("resourceSnapshotCreationMinimumInterval", "resource-snapshot-creation-minimum-interval"),
+        ("resourceChangesCollectionDuration", "resource-changes-collection-duration"),
+        ("placeSecrets", "place-secrets"),
+        ("enableWorkload", "enable-workload"),
+        ("enableClusterInventoryAPI", "enable-cluster-inventory-apis"),
+        ("enableStagedUpdateRunAPIs", "enable-staged-update-run-apis"),
+        ("enableEvictionAPIs", "enable-eviction-apis"),
+        ("hubAPIQPS", "hub-api-qps"),
+        ("hubAPIBurst", "hub-api-burst"),
+        ("MaxConcurrentClusterPlacement", "max-concurrent-cluster-placement"),
+        ("ConcurrentResourceChangeSyncs", "concurrent-resource-change-syncs"),
+        ("MaxFleetSizeSupported", "max-fleet-size"),
+        ("enableAdmissionPolicyManager", "enable-admission-policy-manager"),
+    ]
+    .map(|(value, flag)| {
+        assert!(!values[value].is_null(), "{value}");
+        format!("--{flag}={}", values[value].to_string().trim_matches('"'))
+    })
+    .join(" ");
+    let (chart, default) = (settings(&line).unwrap(), settings("").unwrap());
+    assert_eq!(format!("{:?}", chart.hub), format!("{:?}", default.hub));
+    assert_eq!(
+        (chart.limit, chart.admission.policies.is_some()),
+        (default.limit, default.admission.policies.is_some())
+    );
+}
+
 /// The flags of the chart with its default values.
 const CHART: &str = "--leader-elect=true --enable-webhook=true --webhook-service-name=fleetwebhook --enable-guard-rail=true \
      --enable-workload=false --use-cert-manager=false --whitelisted-users=system:serviceaccount:fleet-system:hub-agent-sa \
