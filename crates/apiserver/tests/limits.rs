@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "the helpers are part of the tests")]
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
@@ -14,9 +15,14 @@ use apiserver::store::HistoryLimits;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 use tower_service::Service as _;
-use xtask::http::Endpoint;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -112,25 +118,35 @@ async fn huge_selectors_are_answered_or_refused_but_never_fatal() {
     assert_eq!(send(&service, "GET", &fields, &Value::Null).await.0, 200);
 }
 
+/// The status that a GET on a new connection is answered with, if there is an answer.
+async fn get(address: SocketAddr, ca_pem: &str, path: &str, filler: usize) -> hyper::Result<u16> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).expect("a certificate")).expect("an authority");
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions of TLS")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.expect("a connection");
+    let name = ServerName::from(address.ip());
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake");
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let request = Request::get(path).header("host", address.to_string()).header("x-filler", "x".repeat(filler));
+    let request = request.body(Full::<Bytes>::default()).expect("a request");
+    Ok(sender.send_request(request).await?.status().as_u16())
+}
+
 #[tokio::test]
 async fn a_request_line_without_end_is_refused_and_the_server_goes_on() {
     let server = Embedded::start(Options::default()).await.expect("a server");
     let listening = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).await.expect("a listener");
-    let url = server.url(listening.address(), ROOT_CLUSTER);
-    let ca_pem = server.authority().ca_pem().to_owned();
-    let get = |path: String, filler: usize| {
-        let request = hyper::Request::get(path).header("x-filler", "x".repeat(filler));
-        (
-            Endpoint::new(&url, Some(&ca_pem)).expect("an endpoint"),
-            request.body(Full::new(Bytes::new())).expect("a request"),
-        )
-    };
-    let (endpoint, request) = get("/version".to_owned(), 1 << 20);
+    let (address, ca_pem) = (listening.address(), server.authority().ca_pem());
     // The refusal may overtake the request, which then breaks off.
-    if let Ok(answer) = endpoint.send(request).await {
-        assert_eq!(answer.status().as_u16(), 431);
+    if let Ok(status) = get(address, ca_pem, "/version", 1 << 20).await {
+        assert_eq!(status, 431);
     }
-    let (endpoint, request) = get(format!("/version?labelSelector={}", "a".repeat(30_000)), 1);
-    assert_eq!(endpoint.send(request).await.expect("an answer").status().as_u16(), 200);
+    let path = format!("/version?labelSelector={}", "a".repeat(30_000));
+    assert_eq!(get(address, ca_pem, &path, 1).await.expect("an answer"), 200);
     listening.shutdown().await;
 }

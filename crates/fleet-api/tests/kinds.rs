@@ -5,11 +5,12 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fleet_api::kinds::{
-    ClusterResourcePlacement, Crd, Family, KindVisitor, Obj, Scope, StrictError, all_crds, crd_yaml, decode_strict,
-    unknown_fields, visit_kinds,
+    AppliedWork, ClusterResourcePlacement, Crd, Family, KindVisitor, Obj, Scope, StrictError, all_crds, crd_yaml,
+    decode_strict, unknown_fields, visit_kinds,
 };
 use fleet_api::yaml;
 use serde_json::{Map, Value, json};
@@ -238,6 +239,34 @@ fn the_committed_crds_are_fresh() {
     }
     let files = std::fs::read_dir(crd_directory()).unwrap().count();
     assert_eq!(files, crds.len(), "config/crd holds a file that no kind has");
+}
+
+/// The names and texts of all files in a directory of the repository.
+fn files(directory: &str) -> BTreeMap<String, String> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
+    let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap()))
+        .collect()
+}
+
+/// AppliedWork is the one kind that members need, and that a hub does not.
+#[test]
+fn the_charts_link_to_the_definitions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let definitions: BTreeMap<String, String> =
+        all_crds().into_iter().map(|crd| (crd.file_name(), crd_yaml(&crd))).collect();
+    assert_eq!(files("charts/hub-agent/files/definitions"), definitions);
+    let ignored = std::fs::read_to_string(root.join("charts/hub-agent/.helmignore")).unwrap();
+    let file = all_crds().into_iter().find(|crd| crd.info.plural == AppliedWork::INFO.plural).unwrap().file_name();
+    assert!(ignored.lines().any(|line| line == file), "{ignored}");
+    let member = files("charts/member-agent/files/definitions");
+    assert_eq!(member.into_iter().collect::<Vec<_>>(), [(file.clone(), definitions[&file].clone())]);
+    for link in
+        ["charts/hub-agent/files/definitions".to_owned(), format!("charts/member-agent/files/definitions/{file}")]
+    {
+        assert!(root.join(&link).is_symlink(), "{link} is a copy");
+    }
 }
 
 #[test]

@@ -1,7 +1,13 @@
 //! Starts cargo without the variables that `cargo xtask` inherits about the running package: they would cause build scripts to
 //! run again.
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+
+use anyhow::Context as _;
+
+use crate::workspace_root;
 
 /// Prefixes of the variables that cargo sets for the program that it runs.
 const SET_BY_CARGO: &[&str] = &["CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
@@ -14,6 +20,14 @@ pub fn command(arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// Continues as `cargo run` with these arguments, in the same process: signals reach the program as if it had been started
+/// directly. Returns only an error.
+pub fn become_program(run: &[&str], arguments: &[OsString]) -> anyhow::Result<()> {
+    let mut cargo = command(&["run", "--manifest-path"]);
+    cargo.arg(workspace_root().join("Cargo.toml")).args(run).args(arguments);
+    Err(cargo.exec()).context("cannot start cargo")
 }
 
 fn set_by_cargo(name: &str) -> bool {

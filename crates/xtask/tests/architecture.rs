@@ -36,7 +36,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("fleet-fuzz", &["k8s-values", "fleet-api", "fleet-core", "fleet-runtime", "fleet-sim", "apiserver", "kubefleet"]),
-    ("xtask", &["fleet-api", "apiserver", "fleet-sim"]),
+    ("real-kubernetes", &["fleet-api", "apiserver", "xtask"]),
+    ("xtask", &[]),
 ];
 
 fn root() -> PathBuf {

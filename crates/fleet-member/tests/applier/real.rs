@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use kube::Client;
+use real_kubernetes::{Access, Options, RealCluster, client, kubeconfig, pods};
 use serde_json::Value;
-use xtask::real::{Access, Options, RealCluster, client, kubeconfig, pods};
 
 use crate::fixture::{
     APPLIED_WORKS, DEFINITIONS, DEPLOYMENTS, Fixture, INTERNAL_MEMBER_CLUSTERS, JOBS, MEMBER, NAMESPACE, Scenario,

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use real_kubernetes::{Access, Options, RealCluster, Server, client, kubeconfig};
 use serde_json::json;
 use tokio::task::JoinSet;
-use xtask::real::{Access, Options, RealCluster, Server, client, kubeconfig};
 
 use crate::admin::Admin;
 use crate::chart::{HELM, root};

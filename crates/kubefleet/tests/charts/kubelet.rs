@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use real_kubernetes::{Access, Server, kubeconfig, pods};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use xtask::real::{Access, Server, kubeconfig, pods};
 
 use crate::admin::{Admin, NAMESPACE};
 use crate::agent::Agent;

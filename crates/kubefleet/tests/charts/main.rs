@@ -62,7 +62,7 @@ fn the_table_of_supported_versions_names_the_pinned_releases() {
     for minor in fleet_core::doctor::SUPPORTED_MINORS {
         assert!(page.contains(&format!("| 1.{minor} |")), "1.{minor} is not in the table");
     }
-    for release in xtask::real::versions::RELEASES {
+    for release in real_kubernetes::versions::RELEASES {
         let row = format!("| {} | {} |", release.minor(), release.version);
         assert!(page.contains(&row), "{row} is not in the table");
     }

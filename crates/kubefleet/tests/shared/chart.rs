@@ -15,7 +15,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// Builds Helm if it is missing.
 pub(crate) static HELM: LazyLock<PathBuf> =
-    LazyLock::new(|| xtask::real::build::ensure().expect("the programs can be built").helm);
+    LazyLock::new(|| real_kubernetes::build::ensure().expect("the programs can be built").helm);
 
 /// Runs Helm without the settings of this machine; returns output or error.
 pub(crate) fn helm(arguments: &[&str], input: &str) -> Result<String, String> {

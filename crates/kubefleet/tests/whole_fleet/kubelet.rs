@@ -1,8 +1,8 @@
 //! A stand-in for the kubelets of a member. The servers have controllers but no nodes, so this sets the status of Pods;
 //! everything else is done by the real controllers.
 
+use real_kubernetes::pods;
 use serde_json::Value;
-use xtask::real::pods;
 
 use crate::fleet::Fleet;
 use crate::servers::until;

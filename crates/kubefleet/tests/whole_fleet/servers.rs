@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use base64::Engine as _;
+use real_kubernetes::{Access, Options, RealCluster, Server, client, kubeconfig};
 use serde_json::{Value, json};
-use xtask::real::{Access, Options, RealCluster, Server, client, kubeconfig};
 
 use crate::admin::NAMESPACE;
 pub(crate) use crate::admin::{Admin, TIMEOUT, condition, until};

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use crate::codegen::workspace_root;
-use crate::console;
+use crate::{console, workspace_root};
 use id::Id;
 
 /// Lists the scenarios in the specification files of a directory that no test of the workspace carries in its name

@@ -13,8 +13,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use crate::codegen::workspace_root;
-use crate::{cargo, console, real};
+use crate::{cargo, console, real, workspace_root};
 use freshness::{Passed, Seen};
 use real::versions::{CHOICE, RELEASES, Release};
 use seeds::Seed;
@@ -64,7 +63,7 @@ enum Needs {
 /// All crates.
 const ALL_CRATES: &[&str] = &[""];
 /// Crates of the embedded API server and the parity suite.
-const PARITY_CRATES: &[&str] = &["apiserver", "fleet-api", "xtask"];
+const PARITY_CRATES: &[&str] = &["apiserver", "fleet-api", "real-kubernetes", "xtask"];
 
 const PARTS: &[Part] = &[
     Part { name: "rustfmt", work: Work::Cargo(&["fmt", "--all", "--check"]) },

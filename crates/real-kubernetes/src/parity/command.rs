@@ -2,13 +2,13 @@
 
 use super::compare::{self, Difference};
 use super::divergence::Known;
+use super::known::KNOWN;
 use super::script::{self, Case};
 use super::target::Target;
 use super::transcript::Transcript;
 use super::{crds, runner};
-use crate::console;
-use crate::real::{Options, RealCluster};
 use crate::signals::StopRequest;
+use crate::{Options, RealCluster};
 use anyhow::{Context, Result, bail};
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, ROOT_CLUSTER};
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use xtask::console;
 
 /// Run one suite of scripts on a real kube-apiserver and on another server, and compare the answers.
 #[derive(Debug, Args)]
@@ -57,21 +58,21 @@ fn repository() -> PathBuf {
 }
 
 /// Where the cases are.
-pub fn cases_directory() -> PathBuf {
+pub(super) fn cases_directory() -> PathBuf {
     repository().join("crates/apiserver/tests/parity/cases")
 }
 
 impl Parity {
     /// Runs all cases, or until a termination signal; the servers stop with it.
-    pub async fn execute(self, known: &[Known]) -> Result<()> {
+    pub async fn execute(self) -> Result<()> {
         let mut stop = StopRequest::listen()?;
         tokio::select! {
-            outcome = self.compare_servers(known) => outcome,
+            outcome = self.compare_servers() => outcome,
             () = stop.received() => bail!("stopped"),
         }
     }
 
-    async fn compare_servers(&self, known: &[Known]) -> Result<()> {
+    async fn compare_servers(&self) -> Result<()> {
         let mut cases = script::load(&cases_directory())?;
         let wanted = self.filter.as_deref().unwrap_or_default();
         cases.retain(|case| case.name.contains(wanted));
@@ -104,7 +105,7 @@ impl Parity {
             crds::load(&self.crds, &ours).await?;
         }
         // Known differences of the embedded server do not apply between two real ones.
-        let known = if self.real_twice { &[] } else { known };
+        let known = if self.real_twice { &[] } else { KNOWN };
         self.run_all(&cases, Arc::new(real), Arc::new(ours), known).await
     }
 

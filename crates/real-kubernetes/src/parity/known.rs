@@ -3,7 +3,7 @@
 //! `cargo xtask parity` fails on a difference that is not listed, on an entry that no longer occurs, and always where the
 //! embedded server accepts what the real one refuses.
 
-use xtask::parity::{Direction, Known};
+use super::divergence::{Direction, Known};
 
 /// Clients decide by the `reason` of a `Status`, so each refusal has one, also where kube-apiserver answers plain text.
 const ALWAYS_A_STATUS: &str = "every refusal is a Status with a reason; the real server answers plain text here";
@@ -37,7 +37,7 @@ const fn wording(case: &'static str, step: &'static str, reason: &'static str) -
 }
 
 /// Every known difference. An entry names a case, a step (or `*`), why, and in which direction ours differs.
-pub(crate) const KNOWN: &[Known] = &[
+pub(super) const KNOWN: &[Known] = &[
     wording("auth/impersonation", "a group without a user", ALWAYS_A_STATUS),
     wording("bad/paths", "an unknown top path", ALWAYS_A_STATUS),
     wording("bad/paths", "delete an unknown path", ALWAYS_A_STATUS),
@@ -62,8 +62,8 @@ pub(crate) const KNOWN: &[Known] = &[
 
 #[cfg(test)]
 mod tests {
+    use super::super::{command::cases_directory, script};
     use super::KNOWN;
-    use xtask::parity::{command::cases_directory, script};
 
     #[test]
     fn every_known_difference_names_a_case_and_a_step_that_exist_and_a_reason() {

@@ -1,7 +1,7 @@
 //! A server of the parity suite: any base URL with a bearer token and a CA, and its kubectl.
 
 use crate::http::Endpoint;
-use crate::real::{Access, Server, kubeconfig};
+use crate::{Access, Server, kubeconfig};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -14,16 +14,16 @@ const USER_AGENT: &str = "parity";
 
 /// One server under comparison.
 #[derive(Debug, Clone)]
-pub struct Target {
-    pub name: String,
-    pub endpoint: Endpoint,
-    pub token: String,
+pub(super) struct Target {
+    pub(super) name: String,
+    pub(super) endpoint: Endpoint,
+    pub(super) token: String,
     ca_pem: String,
     kubectl: PathBuf,
 }
 
 impl Target {
-    pub fn new(name: &str, url: &str, token: &str, ca_pem: &str, kubectl: &Path) -> Result<Self> {
+    pub(super) fn new(name: &str, url: &str, token: &str, ca_pem: &str, kubectl: &Path) -> Result<Self> {
         let ca = (!ca_pem.is_empty()).then_some(ca_pem);
         Ok(Self {
             name: name.to_owned(),
@@ -36,7 +36,7 @@ impl Target {
 
     /// Sends one request as the administrator, unless `headers` bring an `authorization` of their own; the value
     /// `none` sends the request without any.
-    pub fn request(
+    pub(super) fn request(
         &self,
         method: &str,
         path: &str,
@@ -60,14 +60,14 @@ impl Target {
     }
 
     /// A JSON request outside any script: set-up and clean-up.
-    pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Response<Bytes>> {
+    pub(super) async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Response<Bytes>> {
         let headers = [("content-type".to_owned(), "application/json".to_owned())];
         let body = body.map(|value| value.to_string().into_bytes()).unwrap_or_default();
         self.endpoint.send(self.request(method, path, &headers, body)?).await
     }
 
     /// kubectl with a configuration, home and cache of its own below `home`.
-    pub fn kubectl(&self, home: &Path, namespace: &str) -> Result<tokio::process::Command> {
+    pub(super) fn kubectl(&self, home: &Path, namespace: &str) -> Result<tokio::process::Command> {
         let config = home.join("config");
         if !config.is_file() {
             let servers = [Server {

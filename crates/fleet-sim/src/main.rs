@@ -1,24 +1,29 @@
 //! `cargo xtask sim`: runs random scenarios with and without faults, by seed, on all cores. `fleet_sim::trial` has the
 //! trials.
 
+// Arithmetic that can panic, above all on times: `clippy.toml` names the types for which it is fine.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+use std::fmt::Display;
+use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::Parser;
 use fleet_sim::trial::{Failure, TrialStats, Trials};
-
-use crate::console;
 
 /// How often progress is printed.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
 /// Runs random scenarios without and with faults, and compares the final states
-#[derive(Debug, Args)]
-pub struct Sim {
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask sim")]
+struct Sim {
     /// Number of seeds to run, starting with --from
     #[arg(long, value_name = "N", default_value_t = 200)]
     seeds: u64,
@@ -36,8 +41,18 @@ pub struct Sim {
     failures: Option<PathBuf>,
 }
 
+fn main() -> ExitCode {
+    match Sim::parse().execute() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            progress(format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
 impl Sim {
-    pub fn execute(&self) -> anyhow::Result<()> {
+    fn execute(&self) -> anyhow::Result<()> {
         let seeds = match self.seed {
             Some(seed) => seed..seed.saturating_add(1),
             None => self.from..self.from.saturating_add(self.seeds),
@@ -49,9 +64,9 @@ impl Sim {
         }
         let mut results = run_all(&trials, seeds, self.failures.as_deref());
         results.failures.sort_by_key(|failure| failure.seed);
-        console::line(summary(&results, started.elapsed()));
+        line(summary(&results, started.elapsed()));
         let Some(first) = results.failures.first() else { return Ok(()) };
-        console::line(format_args!("\n{first}"));
+        line(format_args!("\n{first}"));
         if let Some(path) = &self.trace {
             std::fs::write(path, &first.trace).with_context(|| format!("cannot write {}", path.display()))?;
         }
@@ -62,11 +77,11 @@ impl Sim {
 
 /// Reports a failure at once, because a long run may be interrupted.
 fn report(failure: &Failure, directory: Option<&Path>) {
-    console::line(format_args!("seed {} failed: {}", failure.seed, failure.why));
+    line(format_args!("seed {} failed: {}", failure.seed, failure.why));
     let Some(directory) = directory else { return };
     let path = directory.join(format!("seed-{}.txt", failure.seed));
     if let Err(error) = std::fs::write(&path, format!("{failure}\n\n{}", failure.trace)) {
-        console::line(format_args!("cannot write {}: {error}", path.display()));
+        line(format_args!("cannot write {}: {error}", path.display()));
     }
 }
 
@@ -113,7 +128,7 @@ fn run_all(trials: &Trials, seeds: Range<u64>, directory: Option<&Path>) -> Resu
                 results.1 = Instant::now();
                 let done = results.0.passed + results.0.failures.len();
                 let failed = results.0.failures.len();
-                console::progress(format_args!("{done} of {} seeds, {failed} failed", seeds.end - seeds.start));
+                progress(format_args!("{done} of {} seeds, {failed} failed", seeds.end - seeds.start));
             }
         }
     };
@@ -131,8 +146,20 @@ fn summary(results: &Results, time: Duration) -> String {
     )
 }
 
+/// One line of result, on standard output. A closed pipe (`| head`) is not an error.
+fn line(text: impl Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// One line of progress, on standard error.
+fn progress(text: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
 
     #[test]

@@ -22,7 +22,7 @@ const UNTIL_WITHIN: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
 /// Runs the case; `id` is its name in this run, the same on both servers.
-pub async fn run(target: &Target, case: &Case, id: &str) -> Result<Transcript> {
+pub(super) async fn run(target: &Target, case: &Case, id: &str) -> Result<Transcript> {
     let mut session =
         Session::open(target, id).await.with_context(|| format!("set up {} on {}", case.name, target.name))?;
     let mut answers = Vec::new();

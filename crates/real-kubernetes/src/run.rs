@@ -1,12 +1,12 @@
 //! `cargo xtask real-apiserver`: builds the components, or runs them until a termination signal.
 
-use super::{Options, RealCluster, build};
-use crate::console;
 use crate::signals::StopRequest;
+use crate::{Options, RealCluster, build};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Instant;
+use xtask::console;
 
 /// Build, cache and start real kube-apiserver, kube-controller-manager, kubectl, etcd and helm on loopback.
 #[derive(Debug, Args)]

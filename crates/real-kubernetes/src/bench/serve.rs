@@ -11,8 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
-
-use crate::console;
+use xtask::console;
 
 /// Serves until standard input is closed
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
-//! `cargo xtask bench apiserver`: speed and memory of the embedded API server, compared with the real one. Always measures a
-//! release build: a debug build starts the release build instead.
+//! `cargo xtask bench apiserver`: speed and memory of the embedded API server, compared with the real one. Measures only
+//! in a release build.
 
 mod client;
 mod measure;
@@ -13,15 +13,14 @@ use anyhow::{Context as _, Result, bail};
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
 use clap::{Args, Subcommand};
+use xtask::console;
 
 use self::client::Place;
 use self::measure::{Figures, measure};
 use self::report::Column;
 use self::serve::Served;
-use crate::codegen::workspace_root;
+use crate::RealCluster;
 use crate::http::Endpoint;
-use crate::real::RealCluster;
-use crate::{cargo, console};
 
 /// Measures and prints figures
 #[derive(Debug, Args)]
@@ -52,20 +51,10 @@ impl Bench {
     pub async fn execute(self) -> Result<()> {
         match self.what {
             What::Serve(serve) => serve.execute().await,
-            What::Apiserver(_) if cfg!(debug_assertions) => again_in_release(),
+            What::Apiserver(_) if cfg!(debug_assertions) => bail!("figures need a release build: cargo xtask bench"),
             What::Apiserver(apiserver) => apiserver.execute().await,
         }
     }
-}
-
-/// Runs the same command line with a release build.
-fn again_in_release() -> Result<()> {
-    let status = cargo::command(&["run", "--release", "--quiet", "--bin", "xtask", "--"])
-        .args(std::env::args_os().skip(1))
-        .current_dir(workspace_root())
-        .status()
-        .context("start the release build")?;
-    if status.success() { Ok(()) } else { bail!("the release build ended with {status}") }
 }
 
 const IN_PROCESS_MEMORY: &str = "in process, memory";
@@ -125,7 +114,7 @@ async fn over_https(durable: bool) -> Result<Figures> {
 }
 
 async fn real(synced: bool) -> Result<Figures> {
-    let cluster = RealCluster::start(&crate::real::Options { synced, ..crate::real::Options::default() }).await?;
+    let cluster = RealCluster::start(&crate::Options { synced, ..crate::Options::default() }).await?;
     let place =
         Place::Http { endpoint: Endpoint::new(&cluster.url, Some(&cluster.ca_pem))?, token: cluster.token.clone() };
     measure(&place, || usage::of_descendants(&["kube-apiserver", "etcd"])).await

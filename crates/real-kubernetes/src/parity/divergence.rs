@@ -2,36 +2,34 @@
 
 /// In which way ours differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub(super) enum Direction {
     /// Ours refuses what the real server accepts.
     Stricter,
     /// Both decide alike; the words or the shape differ.
     Wording,
-    /// Ours does not offer it at all.
-    Missing,
 }
 
 /// One known difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub(super) struct Known {
     /// `area/name` of the case.
-    pub case: &'static str,
+    pub(super) case: &'static str,
     /// Name of the step, or `*` for every step of the case.
-    pub step: &'static str,
-    pub reason: &'static str,
-    pub direction: Direction,
+    pub(super) step: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) direction: Direction,
 }
 
 /// How two answers of one step compare: `None` where no status was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepted {
-    pub real: Option<bool>,
-    pub ours: Option<bool>,
+pub(super) struct Accepted {
+    pub(super) real: Option<bool>,
+    pub(super) ours: Option<bool>,
 }
 
 impl Known {
     /// Whether this entry excuses a difference in the step. Nothing excuses accepting what the real server refuses.
-    pub fn excuses(&self, case: &str, step: &str, accepted: Accepted) -> bool {
+    pub(super) fn excuses(&self, case: &str, step: &str, accepted: Accepted) -> bool {
         let named = self.case == case && (self.step == "*" || self.step == step);
         let too_lenient = accepted.real == Some(false) && accepted.ours == Some(true);
         let same_decision = accepted.real == accepted.ours;
@@ -57,7 +55,7 @@ mod tests {
     #[test]
     fn nothing_excuses_accepting_what_the_real_server_refuses() {
         let lenient = Accepted { real: Some(false), ours: Some(true) };
-        for direction in [Direction::Stricter, Direction::Wording, Direction::Missing] {
+        for direction in [Direction::Stricter, Direction::Wording] {
             assert!(!Known { direction, ..ENTRY }.excuses("a/b", "one", lenient));
         }
     }

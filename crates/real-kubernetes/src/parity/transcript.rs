@@ -10,25 +10,25 @@ use std::fmt::Write;
 
 /// The answer of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub step: String,
-    pub text: String,
+pub(super) struct Answer {
+    pub(super) step: String,
+    pub(super) text: String,
     /// Whether the server accepted (2xx, or exit code 0); `None` without a response.
-    pub accepted: Option<bool>,
+    pub(super) accepted: Option<bool>,
     /// Why the step did not behave as the script requires.
-    pub failed: Option<String>,
+    pub(super) failed: Option<String>,
 }
 
 /// The answers of one case on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transcript {
-    pub case: String,
-    pub answers: Vec<Answer>,
+pub(super) struct Transcript {
+    pub(super) case: String,
+    pub(super) answers: Vec<Answer>,
 }
 
 impl Transcript {
     /// The whole transcript as one text, for `--record`.
-    pub fn render(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let mut out = String::new();
         for answer in &self.answers {
             let _ = writeln!(out, "=== {}\n{}\n", answer.step, answer.text.trim_end());

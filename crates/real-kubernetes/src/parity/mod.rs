@@ -2,18 +2,19 @@
 //! kube-apiserver is the reference. Works with any base URL and bearer token.
 
 mod age;
-pub mod command;
-pub mod compare;
+mod command;
+mod compare;
 mod crds;
 mod descriptions;
-pub mod divergence;
+mod divergence;
+mod known;
 mod kubectl;
 mod normalise;
-pub mod runner;
-pub mod script;
-pub mod target;
-pub mod transcript;
+mod runner;
+mod script;
+mod target;
+mod transcript;
 mod variables;
 mod watch;
 
-pub use divergence::{Direction, Known};
+pub use command::Parity;

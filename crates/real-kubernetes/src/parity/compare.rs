@@ -8,19 +8,19 @@ use similar::TextDiff;
 
 /// A step that two servers answered differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    pub case: String,
-    pub step: String,
+pub(super) struct Difference {
+    pub(super) case: String,
+    pub(super) step: String,
     /// Unified diff, real server first.
-    pub diff: String,
+    pub(super) diff: String,
     /// Index into the table of known differences, if one excuses it.
-    pub known: Option<usize>,
+    pub(super) known: Option<usize>,
     /// The real server refused and ours accepted: never excusable.
-    pub too_lenient: bool,
+    pub(super) too_lenient: bool,
 }
 
 /// The differing steps of one case.
-pub fn compare(real: &Transcript, ours: &Transcript, known: &[Known]) -> Vec<Difference> {
+pub(super) fn compare(real: &Transcript, ours: &Transcript, known: &[Known]) -> Vec<Difference> {
     real.answers
         .iter()
         .zip(&ours.answers)
@@ -40,7 +40,7 @@ pub fn compare(real: &Transcript, ours: &Transcript, known: &[Known]) -> Vec<Dif
 
 /// Unexpected results of the real server: a step that fails unexpectedly, or that is expected to fail and succeeds. Two servers
 /// that fail in the same way only show that the script is wrong.
-pub fn failures(case: &Case, real: &Transcript, ours: &Transcript) -> Vec<String> {
+pub(super) fn failures(case: &Case, real: &Transcript, ours: &Transcript) -> Vec<String> {
     let counts = (case.steps.len(), real.answers.len(), ours.answers.len());
     if counts.0 != counts.1 || counts.0 != counts.2 {
         let (steps, real, ours) = counts;
@@ -76,7 +76,7 @@ fn unexpected(expects_refusal: bool, answer: &Answer) -> Option<String> {
 }
 
 /// Entries whose case was run but whose difference was not seen: they must be removed.
-pub fn unused<'a>(known: &'a [Known], cases_run: &[&str], differences: &[Difference]) -> Vec<&'a Known> {
+pub(super) fn unused<'a>(known: &'a [Known], cases_run: &[&str], differences: &[Difference]) -> Vec<&'a Known> {
     let used = |index: usize| differences.iter().any(|difference| difference.known == Some(index));
     known
         .iter()

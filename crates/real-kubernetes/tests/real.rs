@@ -2,9 +2,9 @@
 
 #![allow(clippy::expect_used, reason = "the helpers are part of the tests")]
 
+use real_kubernetes::{Options, RealCluster};
 use std::path::Path;
 use std::process::Command;
-use xtask::real::{Options, RealCluster};
 
 fn kubectl(cluster: &RealCluster, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(&cluster.kubectl_path)

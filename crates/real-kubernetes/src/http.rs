@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 /// The address of a server and its CA.
 #[derive(Clone)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     url: String,
     host: String,
     port: u16,
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// `url` is `http(s)://host:port`; `ca_pem` is needed for https.
-    pub fn new(url: &str, ca_pem: Option<&str>) -> Result<Self> {
+    pub(crate) fn new(url: &str, ca_pem: Option<&str>) -> Result<Self> {
         let uri: Uri = url.parse().with_context(|| format!("{url:?} is no URL"))?;
         let host = uri.host().with_context(|| format!("{url:?} names no host"))?.to_owned();
         let (port, tls) = match uri.scheme_str() {
@@ -44,17 +44,17 @@ impl Endpoint {
         Ok(Self { url: url.trim_end_matches('/').to_owned(), host, port, tls })
     }
 
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// The value of the `Host` header that requests to this endpoint carry.
-    pub fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 
     /// Sends a request whose URI is a path and query; the body of the response is not read yet.
-    pub async fn open(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
+    pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.authority().parse().context("host header")?);
         }
@@ -62,7 +62,7 @@ impl Endpoint {
     }
 
     /// A connection for many requests, one after the other. Requests must bring their `Host`.
-    pub async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
+    pub(crate) async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
         let stream = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .with_context(|| format!("connect to {}", self.url))?;
@@ -78,7 +78,7 @@ impl Endpoint {
     }
 
     /// Sends a request and reads the whole response.
-    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>> {
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>> {
         let (parts, body) = self.open(request).await?.into_parts();
         let body = body.collect().await.context("read the answer")?.to_bytes();
         Ok(Response::from_parts(parts, body))

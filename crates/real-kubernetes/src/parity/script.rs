@@ -27,23 +27,23 @@ use std::path::Path;
 
 /// One case: a name like `patch/merge-null-removes` and its steps in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Case {
-    pub name: String,
-    pub steps: Vec<Step>,
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) steps: Vec<Step>,
 }
 
 /// One step of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
-    pub name: String,
-    pub directives: Vec<Directive>,
-    pub action: Action,
-    pub body: String,
+pub(super) struct Step {
+    pub(super) name: String,
+    pub(super) directives: Vec<Directive>,
+    pub(super) action: Action,
+    pub(super) body: String,
 }
 
 /// What a step does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub(super) enum Action {
     Http {
         method: String,
         target: String,
@@ -62,7 +62,7 @@ pub enum Action {
 
 /// How a step's answer is used and shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Directive {
+pub(super) enum Directive {
     /// Keeps the value at a JSON pointer of the answer as a variable.
     Save { variable: String, pointer: String },
     /// Repeats the request until it is answered with this status code.
@@ -91,7 +91,7 @@ pub enum Directive {
 
 impl Step {
     /// Whether the script says that a correct server rejects the step.
-    pub fn expects_refusal(&self) -> bool {
+    pub(super) fn expects_refusal(&self) -> bool {
         self.directives.iter().any(|directive| match directive {
             Directive::Refused => true,
             Directive::UntilStatus(status) => *status >= 400,
@@ -101,7 +101,7 @@ impl Step {
 }
 
 /// Reads every `*.txt` below `directory`, sorted by name.
-pub fn load(directory: &Path) -> Result<Vec<Case>> {
+pub(super) fn load(directory: &Path) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for area in sorted_entries(directory)? {
         if !area.is_dir() {
@@ -126,7 +126,7 @@ fn sorted_entries(directory: &Path) -> Result<Vec<std::path::PathBuf>> {
 }
 
 /// Parses one case.
-pub fn parse(name: &str, text: &str) -> Result<Case> {
+pub(super) fn parse(name: &str, text: &str) -> Result<Case> {
     let mut blocks = text.split("\n=== ");
     let preface = blocks.next().unwrap_or_default();
     if preface.lines().any(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -193,7 +193,7 @@ fn parse_action(line: &str, mut headers: Vec<(String, String)>) -> Result<Action
 }
 
 /// Pseudo header: the body is YAML, to be sent as JSON under this content type.
-pub const YAML_AS: &str = "yaml-as";
+pub(super) const YAML_AS: &str = "yaml-as";
 
 fn parse_directive(line: &str) -> Result<Directive> {
     let words: Vec<&str> = line.split_whitespace().collect();
