@@ -4,7 +4,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
+use apiserver::{Embedded, Options, ROOT_CLUSTER};
 
 #[tokio::main]
 #[allow(clippy::print_stdout, reason = "an example prints to its user")]

@@ -34,7 +34,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub fn code(self) -> u16 {
+    pub(crate) fn code(self) -> u16 {
         match self {
             Reason::BadRequest => 400,
             Reason::Unauthorized => 401,
@@ -54,7 +54,7 @@ impl Reason {
         }
     }
 
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Reason::BadRequest => "BadRequest",
             Reason::Unauthorized => "Unauthorized",
@@ -80,17 +80,17 @@ impl Reason {
 
 /// The object of a `Status`. `kind` holds the plural resource name where Kubernetes puts that there.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Details {
-    pub name: String,
-    pub group: String,
-    pub kind: String,
-    pub uid: String,
-    pub causes: Vec<Value>,
-    pub retry_after_seconds: u32,
+pub(crate) struct Details {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) uid: String,
+    pub(crate) causes: Vec<Value>,
+    pub(crate) retry_after_seconds: u32,
 }
 
 impl Details {
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         let mut out = Map::new();
         for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
             if !text.is_empty() {
@@ -110,9 +110,9 @@ impl Details {
 /// A refused request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
-    pub reason: Reason,
-    pub message: String,
-    pub details: Option<Details>,
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+    pub(crate) details: Option<Details>,
 }
 
 impl ApiError {
@@ -126,15 +126,15 @@ impl ApiError {
         Self { reason, message, details: Some(details) }
     }
 
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Reason::BadRequest, message)
     }
 
-    pub fn unclassified(message: impl Into<String>) -> Self {
+    pub(crate) fn unclassified(message: impl Into<String>) -> Self {
         Self::new(Reason::Unclassified, message)
     }
 
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         let causes = vec![json!({"message": message})];
         Self {
@@ -144,29 +144,29 @@ impl ApiError {
         }
     }
 
-    pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
+    pub(crate) fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} not found", qualified(group, resource));
         Self::about(Reason::NotFound, group, resource, name, message)
     }
 
-    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+    pub(crate) fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", qualified(group, resource));
         Self::about(Reason::AlreadyExists, group, resource, name, message)
     }
 
     /// The name is still held by an object that is on its way out.
-    pub fn being_deleted(group: &str, resource: &str, name: &str) -> Self {
+    pub(crate) fn being_deleted(group: &str, resource: &str, name: &str) -> Self {
         let mut error = Self::already_exists(group, resource, name);
         error.message = format!("object is being deleted: {}", error.message);
         error
     }
 
-    pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
+    pub(crate) fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(group, resource));
         Self::about(Reason::Conflict, group, resource, name, message)
     }
 
-    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+    pub(crate) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let resource_text = qualified(group, resource);
         let message = match (resource.is_empty(), name.is_empty()) {
             (true, _) => format!("forbidden: {why}"),
@@ -177,7 +177,7 @@ impl ApiError {
     }
 
     /// `kind` is the kind here, not the resource, as Kubernetes has it for this one reason.
-    pub fn invalid(group: &str, kind: &str, name: &str, findings: &[FieldError]) -> Self {
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, findings: &[FieldError]) -> Self {
         let texts: Vec<String> = dedup(findings.iter().map(ToString::to_string));
         let list = if texts.len() == 1 { texts[0].clone() } else { format!("[{}]", texts.join(", ")) };
         let message = format!("{} {name:?} is invalid: {list}", qualified(group, kind));
@@ -188,16 +188,16 @@ impl ApiError {
         error
     }
 
-    pub fn expired(message: impl Into<String>) -> Self {
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(Reason::Expired, message)
     }
 
-    pub fn code(&self) -> u16 {
+    pub(crate) fn code(&self) -> u16 {
         self.reason.code()
     }
 
     /// The `Status` object of the answer.
-    pub fn to_status(&self) -> Value {
+    pub(crate) fn to_status(&self) -> Value {
         let mut out = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code(),

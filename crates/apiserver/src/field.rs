@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Why a field was refused. The names are the `reason` of a `StatusCause`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     NotFound,
     Required,
     Duplicate,
@@ -22,7 +22,7 @@ pub enum Fault {
 
 impl Fault {
     /// The `reason` of a `StatusCause`.
-    pub fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             Fault::NotFound => "FieldValueNotFound",
             Fault::Required => "FieldValueRequired",
@@ -54,61 +54,61 @@ impl Fault {
 
 /// One finding: where, what kind, which value, and the reason in words.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FieldError {
-    pub fault: Fault,
+pub(crate) struct FieldError {
+    pub(crate) fault: Fault,
     /// Dotted path with `[0]` for list items and `[key]` for map entries, as `spec.containers[0].image`.
-    pub path: String,
+    pub(crate) path: String,
     /// The offending value as it is printed; `None` for faults that print none.
-    pub value: Option<String>,
-    pub detail: String,
+    pub(crate) value: Option<String>,
+    pub(crate) detail: String,
 }
 
 impl FieldError {
-    pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { fault: Fault::Required, path: path.into(), value: None, detail: detail.into() }
     }
 
-    pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { fault: Fault::Forbidden, path: path.into(), value: None, detail: detail.into() }
     }
 
-    pub fn invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
         Self { fault: Fault::Invalid, path: path.into(), value: Some(printed(value)), detail: detail.into() }
     }
 
-    pub fn type_invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+    pub(crate) fn type_invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
         Self { fault: Fault::TypeInvalid, path: path.into(), value: Some(printed(value)), detail: detail.into() }
     }
 
-    pub fn duplicate(path: impl Into<String>, value: &Value) -> Self {
+    pub(crate) fn duplicate(path: impl Into<String>, value: &Value) -> Self {
         Self { fault: Fault::Duplicate, path: path.into(), value: Some(printed(value)), detail: String::new() }
     }
 
-    pub fn not_found(path: impl Into<String>, value: &Value) -> Self {
+    pub(crate) fn not_found(path: impl Into<String>, value: &Value) -> Self {
         Self { fault: Fault::NotFound, path: path.into(), value: Some(printed(value)), detail: String::new() }
     }
 
     /// `supported` is printed in the given order, each value quoted.
-    pub fn not_supported<S: AsRef<str>>(path: impl Into<String>, value: &Value, supported: &[S]) -> Self {
+    pub(crate) fn not_supported<S: AsRef<str>>(path: impl Into<String>, value: &Value, supported: &[S]) -> Self {
         let quoted: Vec<String> = supported.iter().map(|s| format!("{:?}", s.as_ref())).collect();
         let detail = if quoted.is_empty() { String::new() } else { format!("supported values: {}", quoted.join(", ")) };
         Self { fault: Fault::NotSupported, path: path.into(), value: Some(printed(value)), detail }
     }
 
-    pub fn too_long(path: impl Into<String>, maximum: usize) -> Self {
+    pub(crate) fn too_long(path: impl Into<String>, maximum: usize) -> Self {
         let unit = if maximum == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {maximum} {unit}");
         Self { fault: Fault::TooLong, path: path.into(), value: None, detail }
     }
 
-    pub fn too_many(path: impl Into<String>, actual: usize, maximum: usize) -> Self {
+    pub(crate) fn too_many(path: impl Into<String>, actual: usize, maximum: usize) -> Self {
         let unit = if maximum == 1 { "item" } else { "items" };
         let detail = format!("must have at most {maximum} {unit}");
         Self { fault: Fault::TooMany, path: path.into(), value: Some(actual.to_string()), detail }
     }
 
     /// The finding without its path: the `message` of a `StatusCause`.
-    pub fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         let mut out = self.fault.text().to_owned();
         if let Some(value) = &self.value {
             out.push_str(": ");
@@ -121,7 +121,7 @@ impl FieldError {
         out
     }
 
-    pub fn to_cause(&self) -> Value {
+    pub(crate) fn to_cause(&self) -> Value {
         json!({"reason": self.fault.reason(), "message": self.body(), "field": self.path})
     }
 }
@@ -133,7 +133,7 @@ impl fmt::Display for FieldError {
 }
 
 /// A value as Kubernetes prints it inside a message: strings quoted, scalars bare, null as `null`, the rest as JSON.
-pub fn printed(value: &Value) -> String {
+pub(crate) fn printed(value: &Value) -> String {
     match value {
         Value::String(text) => go::quoted(text),
         other => go::json(other),

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 /// Creates a directory and those above it, as far as they do not exist.
-pub fn create_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -15,7 +15,7 @@ pub fn create_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a file. Fails if the name exists, also as a link, so that another user cannot choose in advance where the content goes.
-pub fn create_file(path: &Path) -> io::Result<File> {
+pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -23,8 +23,8 @@ pub fn create_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Removes what has the name, for example a file that a crash has left, and creates the file.
-pub fn replace_file(path: &Path) -> io::Result<File> {
+/// Removes what has the name, for example a file that a crash has left, and creates a file that only its owner may read.
+pub fn replace_private_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => create_file(path),
@@ -32,7 +32,7 @@ pub fn replace_file(path: &Path) -> io::Result<File> {
 }
 
 /// The permissions of a file or directory, if others than the owner have any.
-pub fn permissions_of_others(path: &Path) -> io::Result<Option<u32>> {
+pub(crate) fn permissions_of_others(path: &Path) -> io::Result<Option<u32>> {
     #[cfg(unix)]
     {
         let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(path)?.permissions()) & 0o777;
@@ -45,7 +45,7 @@ pub fn permissions_of_others(path: &Path) -> io::Result<Option<u32>> {
 }
 
 /// Removes the permissions that others have. Returns those that were there, if any. Does not follow links.
-pub fn restrict_to_owner(path: &Path) -> io::Result<Option<u32>> {
+pub(crate) fn restrict_to_owner(path: &Path) -> io::Result<Option<u32>> {
     if fs::symlink_metadata(path)?.is_symlink() {
         return Ok(None);
     }

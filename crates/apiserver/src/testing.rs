@@ -56,12 +56,8 @@ pub(crate) fn kinds() -> Vec<ResourceInfo> {
     namespaces.behaviour.spec_finalizers = true;
     namespaces.behaviour.name_rule = NameRule::DnsLabel;
     namespaces.hooks = &NamespaceHooks;
-    let finalize = Subresource {
-        name: "finalize".to_owned(),
-        handling: Handling::Finalize,
-        verbs: Verb::UPDATE_ONLY,
-        object: None,
-    };
+    let finalize =
+        Subresource { name: "finalize".to_owned(), handling: Handling::Finalize, verbs: &[Verb::Update], object: None };
     namespaces.versions[0].subresources = vec![Subresource::status(), finalize];
     let mut pods = core("Pod", "pods");
     pods.behaviour.returns_deleted_object = true;
@@ -111,7 +107,7 @@ pub(crate) fn builder() -> Builder {
     let start = tokio::time::Instant::now();
     let base: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let clock = move || base + jiff::SignedDuration::try_from(start.elapsed()).unwrap();
-    Server::builder().kinds(kinds()).seed(7).clock(Arc::new(clock))
+    Builder::default().kinds(kinds()).seed(7).clock(Arc::new(clock))
 }
 
 /// A cluster and a way to talk to it.

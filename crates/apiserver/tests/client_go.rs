@@ -11,10 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::server::Server;
-use apiserver::store::HistoryLimits;
+use apiserver::{Builder, Embedded, HistoryLimits, Options, ROOT_CLUSTER, User};
 use tokio::process::Command;
 
 const WRITES: usize = 10_000;
@@ -48,7 +45,7 @@ async fn finished(mut command: Command, within: Duration) -> ExitStatus {
 async fn last_10_client_go_stays_consistent_through_writes_disconnects_and_compactions() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = build(directory.path()).await;
-    let server = Embedded::with(Server::builder().history(HISTORY), Options::default()).await.expect("a server");
+    let server = Embedded::with(Builder::default().history(HISTORY), Options::default()).await.expect("a server");
     let listening = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).await.expect("a listener");
     let ca = directory.path().join("ca.pem");
     std::fs::write(&ca, server.authority().ca_pem()).expect("the authority's certificate is written");

@@ -8,9 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options};
-use apiserver::http::LocalService;
+use apiserver::{Embedded, LocalService, Options, User};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -105,7 +103,7 @@ async fn clusters_share_neither_objects_nor_tokens_nor_definitions() {
     assert_eq!(send(&b, "GET", cars, "", &Value::Null).await.0, 404);
 
     // Over the paths that clients use, with tokens: each opens its own cluster only.
-    let open = LocalService::new(server.edge().clone());
+    let open = server.open_service();
     let tokens = [("a", server.issue_token("a", admin())), ("b", server.issue_token("b", admin()))];
     for (owner, token) in &tokens {
         for cluster in ["a", "b"] {

@@ -17,13 +17,9 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, EmbeddedError, Options, ROOT_CLUSTER};
-use apiserver::http::LocalService;
-use apiserver::server::Server;
-use apiserver::server::identity::Identities;
-use apiserver::store::file_log::CompactionLimits;
+use apiserver::{Builder, CompactionLimits, Embedded, EmbeddedError, LocalService, Options, ROOT_CLUSTER, User};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -43,8 +39,26 @@ const LONGEST_ROUND: u64 = 60;
 const COMPACTION: CompactionLimits = CompactionLimits { minimum_bytes: 48 << 10, snapshot_factor: 1 };
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
+/// SplitMix64: numbers that follow from a seed.
+#[derive(Debug)]
+struct Random(AtomicU64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+
+    fn number(&self) -> u64 {
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
 async fn start(directory: &Path) -> Result<Embedded, EmbeddedError> {
-    let builder = Server::builder().data_dir(directory).compaction(COMPACTION);
+    let builder = Builder::default().compaction(COMPACTION);
     Embedded::with(builder, Options { data_dir: Some(directory.to_owned()), ..Options::default() }).await
 }
 
@@ -99,12 +113,7 @@ async fn serve_until_killed(directory: &Path, seed: u64) {
     println!("ready {revision}");
     let workers: Vec<_> = (0..WORKERS)
         .map(|worker| {
-            tokio::spawn(write(
-                service(&server),
-                Identities::new(Some(seed * WORKERS + worker)),
-                worker,
-                objects.clone(),
-            ))
+            tokio::spawn(write(service(&server), Random::new(seed * WORKERS + worker), worker, objects.clone()))
         })
         .collect();
     for worker in workers {
@@ -112,7 +121,7 @@ async fn serve_until_killed(directory: &Path, seed: u64) {
     }
 }
 
-async fn write(service: LocalService, random: Identities, worker: u64, mut known: BTreeMap<String, u64>) {
+async fn write(service: LocalService, random: Random, worker: u64, mut known: BTreeMap<String, u64>) {
     for _ in 0..WRITES_PER_WORKER {
         let name = format!("key-{worker}-{}", random.number() % KEYS_PER_WORKER);
         let path = format!("{CONFIG_MAPS}/{name}");
@@ -250,7 +259,7 @@ fn acknowledged_writes_survive_a_hundred_kills() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let random = Identities::new(Some(SEED));
+    let random = Random::new(SEED);
     let mut expected = Expected::default();
     let start = |round| Victim::start("acknowledged_writes_survive_a_hundred_kills", directory.path(), round);
     for round in 0..ROUNDS {

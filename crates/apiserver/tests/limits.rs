@@ -6,12 +6,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::body::ResponseBody;
-use apiserver::http::{Limits, LocalService};
-use apiserver::server::Server;
-use apiserver::store::HistoryLimits;
+use apiserver::{Builder, Embedded, HistoryLimits, Limits, LocalService, Options, ROOT_CLUSTER, ResponseBody, User};
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
@@ -69,7 +64,7 @@ async fn a_user_with_too_many_watches_is_told_to_come_back() {
 #[tokio::test]
 async fn a_watch_that_is_not_read_ends_with_an_error_and_not_with_a_gap() {
     const HISTORY: usize = 32;
-    let builder = Server::builder().history(HistoryLimits { events: HISTORY, bytes: 1 << 20 });
+    let builder = Builder::default().history(HistoryLimits { events: HISTORY, bytes: 1 << 20 });
     let server = Embedded::with(builder, Options::default()).await.expect("a server");
     let service = server.service(ROOT_CLUSTER, master("slow"));
     let (_, _, list) = send(&service, "GET", CONFIG_MAPS, &Value::Null).await;

@@ -14,15 +14,11 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::LocalService;
-use apiserver::server::Server;
-use apiserver::server::identity::Identities;
+use apiserver::{Builder, Embedded, LocalService, Options, ROOT_CLUSTER, User};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -52,12 +48,30 @@ const SELECTOR: &str = "side=left";
 /// The whole run takes seconds; a watcher that waits for an event that never comes fails after this.
 const PATIENCE: Duration = Duration::from_mins(3);
 
+/// SplitMix64: numbers that follow from a seed.
+#[derive(Debug)]
+struct Random(AtomicU64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+
+    fn number(&self) -> u64 {
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
 /// A connection that breaks: some requests never get through, every watch ends after a random number of events,
 /// in order, with an error, or in the middle of a line. While it is down, no request and no event gets through.
 #[derive(Clone)]
 struct Faulty {
     inner: LocalService,
-    random: Arc<Identities>,
+    random: Arc<Random>,
     cuts: Arc<AtomicUsize>,
     down: Arc<AtomicBool>,
 }
@@ -202,7 +216,7 @@ fn object(name: &str, number: usize, side: u64) -> ConfigMap {
 }
 
 /// One random write; `known` has the existing objects and is updated.
-async fn write(api: &Api<ConfigMap>, random: &Identities, number: usize, known: &mut BTreeMap<String, usize>) {
+async fn write(api: &Api<ConfigMap>, random: &Random, number: usize, known: &mut BTreeMap<String, usize>) {
     let name = format!("key-{}", random.number() % KEYS);
     let new = object(&name, number, random.number());
     if !known.contains_key(&name) {
@@ -237,7 +251,7 @@ async fn listed(api: &Api<ConfigMap>, selector: &str) -> BTreeMap<String, Config
 
 #[tokio::test]
 async fn watchers_stay_consistent_through_writes_cuts_and_a_compaction() {
-    let builder = Server::builder().seed(SEED);
+    let builder = Builder::default().seed(SEED);
     let server = Embedded::with(builder, Options::default()).await.expect("a server");
     let admin = || User::authenticated("admin", ["system:masters".to_owned()]);
     let service = server.service(ROOT_CLUSTER, admin());
@@ -246,7 +260,7 @@ async fn watchers_stay_consistent_through_writes_cuts_and_a_compaction() {
     let namespace = serde_json::from_value(json!({"metadata": {"name": "watched"}})).expect("a namespace");
     namespaces.create(&PostParams::default(), &namespace).await.expect("created");
 
-    let random = Arc::new(Identities::new(Some(SEED)));
+    let random = Arc::new(Random::new(SEED));
     let faulty = Faulty { inner: service, random: random.clone(), cuts: Arc::default(), down: Arc::default() };
     let (cuts, down) = (faulty.cuts.clone(), faulty.down.clone());
     let watched: Api<ConfigMap> = Api::namespaced(Client::new(faulty, "default"), "watched");
@@ -264,8 +278,7 @@ async fn watchers_stay_consistent_through_writes_cuts_and_a_compaction() {
         }
         down.store((DOWN_AT..COMPACT_AT).contains(&number), Ordering::Relaxed);
         if number == COMPACT_AT {
-            let store = server.cluster(ROOT_CLUSTER).store().clone();
-            store.compact(store.revision());
+            server.cluster(ROOT_CLUSTER).compact();
         }
     }
     api.create(&PostParams::default(), &object(LAST, WRITES, 0)).await.expect("created");

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use apiserver::builtin;
-use apiserver::patch::strategic_merge_patch;
-use apiserver::schema::{Additional, Node, Schema};
+use apiserver::internals::{Structural, merge_strategies};
 use fleet_core::apply::merge::{PatchType, Strategy as MergeStrategy, known_strategies, three_way};
 use k8s_values::merge_patch;
 use proptest::collection::{btree_map, vec};
@@ -20,17 +18,15 @@ const NOT_IN_THE_CLIENT: &[&str] = &["apiextensions.k8s.io", "apiregistration.k8
 fn the_table_of_merge_keys_is_the_servers() {
     let known: BTreeSet<String> =
         known_strategies().into_iter().map(|(path, strategy)| format!("{path} {}", words(strategy))).collect();
-    let rows = builtin::kinds().iter().filter(|row| !NOT_IN_THE_CLIENT.contains(&row.group));
     let mut kinds = 0;
-    for row in rows {
-        let version =
-            if row.group.is_empty() { row.version.to_owned() } else { format!("{}/{}", row.group, row.version) };
-        let prefix = format!("{version} {} ", row.kind);
-        let mut served = BTreeSet::new();
-        collect(&prefix, &builtin::schema(row.group, row.version, row.kind), &mut served);
+    for (version, kind, served) in merge_strategies() {
+        if NOT_IN_THE_CLIENT.iter().any(|group| version.starts_with(group)) {
+            continue;
+        }
+        let prefix = format!("{version} {kind} ");
         let ours: BTreeSet<String> = known.iter().filter(|line| line.starts_with(&prefix)).cloned().collect();
         assert_eq!(ours, served);
-        let object = json!({"apiVersion": version, "kind": row.kind});
+        let object = json!({"apiVersion": version, "kind": kind});
         assert_eq!(three_way(&json!({}), &object, &object).unwrap().patch_type, PatchType::Strategic, "{prefix}");
         kinds += 1;
     }
@@ -45,30 +41,6 @@ fn words(strategy: MergeStrategy) -> String {
         MergeStrategy::MergeScalars => "merge".to_owned(),
         MergeStrategy::MergeBy { key, retain_keys: false } => format!("merge by {key}"),
         MergeStrategy::MergeBy { key, retain_keys: true } => format!("merge,retainKeys by {key}"),
-    }
-}
-
-/// Every strategy of the server's schema that an agent can use: not in a status, not inside a replaced list.
-fn collect(path: &str, schema: &Schema, out: &mut BTreeSet<String>) {
-    for (name, node) in &schema.properties {
-        if path.ends_with(' ') && name == "status" {
-            continue;
-        }
-        let path = format!("{path}/{name}");
-        let patch = &node.patch;
-        let flags = [(patch.replace, "replace"), (patch.merge, "merge"), (patch.retain_keys, "retainKeys")];
-        let strategy: Vec<&str> = flags.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
-        if !strategy.is_empty() {
-            let key = patch.merge_key.as_ref().map(|key| format!(" by {key}")).unwrap_or_default();
-            out.insert(format!("{path} {}{key}", strategy.join(",")));
-        }
-        collect(&path, node, out);
-        if let Some(items) = node.items.as_ref().filter(|_| patch.merge) {
-            collect(&path, items, out);
-        }
-        if let Additional::Schema(values) = &node.additional {
-            collect(&format!("{path}/*"), values, out);
-        }
     }
 }
 
@@ -174,15 +146,15 @@ fn entries(value: Option<&Value>) -> Vec<String> {
 
 /// Desired fields are set, fields that were desired before are gone, and fields of other writers are unchanged,
 /// unless the path is part of a union.
-fn check(at: &str, outcome: &ExpectedPath<'_>, schema: &Schema, in_union: bool) -> Result<(), TestCaseError> {
+fn check(at: &str, outcome: &ExpectedPath<'_>, schema: &Structural, in_union: bool) -> Result<(), TestCaseError> {
     let ExpectedPath { last, desired, live, result } = *outcome;
     match (desired, result) {
         (None, result) if last.is_some() || in_union => prop_assert_eq!(result, None, "{} should be gone", at),
         (None, result) => prop_assert_eq!(result, live, "{} belongs to others", at),
         (Some(Value::Object(_)), Some(Value::Object(_))) => {
-            check_fields(at, outcome, schema, schema.patch.retain_keys)?;
+            check_fields(at, outcome, schema, schema.retains_keys())?;
         }
-        (Some(Value::Array(wanted)), Some(Value::Array(found))) if schema.patch.merge => {
+        (Some(Value::Array(wanted)), Some(Value::Array(found))) if schema.is_merged() => {
             check_list(at, outcome, (wanted, found), schema)?;
         }
         (desired, result) => prop_assert_eq!(desired, result, "{} should be as desired", at),
@@ -190,15 +162,14 @@ fn check(at: &str, outcome: &ExpectedPath<'_>, schema: &Schema, in_union: bool) 
     Ok(())
 }
 
-fn check_fields(at: &str, outcome: &ExpectedPath<'_>, schema: &Schema, union: bool) -> Result<(), TestCaseError> {
+fn check_fields(at: &str, outcome: &ExpectedPath<'_>, schema: &Structural, union: bool) -> Result<(), TestCaseError> {
     let ExpectedPath { last, desired, live, result } = *outcome;
     let names: BTreeSet<String> = [last, desired, live, result].into_iter().flat_map(entries).collect();
     for name in names {
         let [last, desired, live, result] =
             [last, desired, live, result].map(|value| value.and_then(|value| value.get(&name)));
-        let plain = Node::default();
         let inner = ExpectedPath { last, desired, live, result };
-        check(&format!("{at}/{name}"), &inner, schema.field(&name).unwrap_or(&plain), union)?;
+        check(&format!("{at}/{name}"), &inner, &schema.field(&name), union)?;
     }
     Ok(())
 }
@@ -207,10 +178,10 @@ fn check_list(
     at: &str,
     outcome: &ExpectedPath<'_>,
     (wanted, found): (&[Value], &[Value]),
-    schema: &Schema,
+    schema: &Structural,
 ) -> Result<(), TestCaseError> {
     let ExpectedPath { last, live, .. } = *outcome;
-    let Some(key) = schema.patch.merge_key.as_deref() else {
+    let Some(key) = schema.merge_key() else {
         let was_in =
             |list: Option<&Value>, item: &Value| list.and_then(Value::as_array).is_some_and(|list| list.contains(item));
         let expected = |item: &Value| wanted.contains(item) || (was_in(live, item) && !was_in(last, item));
@@ -228,10 +199,10 @@ fn check_list(
         let [last, desired, live, result] =
             [last, outcome.desired, live, outcome.result].map(|list| element(list, key, key_value));
         let inner = ExpectedPath { last, desired, live, result };
-        let items = schema.items.clone().unwrap_or_default();
+        let items = schema.items();
         let at = format!("{at}/{key_value}");
         if desired.is_some() && result.is_some() && live.is_some() {
-            check_fields(&at, &inner, &items, schema.patch.retain_keys)?;
+            check_fields(&at, &inner, &items, schema.retains_keys())?;
         } else {
             check(&at, &inner, &items, false)?;
         }
@@ -242,10 +213,10 @@ fn check_list(
 proptest! {
     #[test]
     fn a_strategic_patch_does_what_it_promises(last in deployment(), desired in deployment(), live in deployment()) {
-        let schema = builtin::schema("apps", "v1", "Deployment");
+        let schema = Structural::of_built_in("apps", "v1", "Deployment");
         let patch = three_way(&last, &desired, &live).unwrap();
         let body = Value::Object(patch.body);
-        let result = strategic_merge_patch(&schema, &live, &body).map_err(|error| TestCaseError::fail(format!("{error:?} for {body}")))?;
+        let result = schema.strategic_merge_patch(&live, &body).map_err(|error| TestCaseError::fail(format!("{error:?} for {body}")))?;
         let outcome = ExpectedPath { last: Some(&last), desired: Some(&desired), live: Some(&live), result: Some(&result) };
         check("", &outcome, &schema, false)?;
         let again = three_way(&desired, &desired, &result).unwrap();
@@ -262,7 +233,7 @@ proptest! {
         prop_assert_eq!(patch.patch_type, PatchType::JsonMerge);
         let result = merge_patch::applied(&live, &Value::Object(patch.body));
         let outcome = ExpectedPath { last: Some(&last), desired: Some(&desired), live: Some(&live), result: Some(&result) };
-        check("", &outcome, &Node::default(), false)?;
+        check("", &outcome, &Structural::default(), false)?;
         prop_assert!(three_way(&desired, &desired, &result).unwrap().is_empty());
     }
 
@@ -270,9 +241,9 @@ proptest! {
     fn ports_that_share_a_number_reach_what_is_desired(
         last in service(), desired in service(), live in service(),
     ) {
-        let schema = builtin::schema("", "v1", "Service");
+        let schema = Structural::of_built_in("", "v1", "Service");
         let body = Value::Object(three_way(&last, &desired, &live).unwrap().body);
-        let result = strategic_merge_patch(&schema, &live, &body).map_err(|error| TestCaseError::fail(format!("{error:?} for {body}")))?;
+        let result = schema.strategic_merge_patch(&live, &body).map_err(|error| TestCaseError::fail(format!("{error:?} for {body}")))?;
         let ports = |object: &Value| -> BTreeSet<String> {
             object["spec"]["ports"].as_array().into_iter().flatten().map(|port| format!("{}{}", port["port"], port["protocol"])).collect()
         };

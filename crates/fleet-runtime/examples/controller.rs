@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
+use apiserver::{Embedded, Options as ServerOptions, ROOT_CLUSTER, User};
 use fleet_runtime::{
     Actions, Cache, CacheIndex, Controller, Event, Kind, ObjectKey, Options, PlanInput, PlanResult, Runtime, Triggers,
     Write,

@@ -5,12 +5,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver::embedded::ROOT_CLUSTER;
-use apiserver::error::{ApiError, Reason};
-use apiserver::registry::{ResourceInfo, StorageKey};
-use apiserver::rest::admission::{Admission, Attributes, Operation, Phase, Warnings};
-use apiserver::server::{Builder, Cluster};
-use apiserver::store::Entry;
+use apiserver::admission::{Admission, ApiError, Attributes, Operation, Phase, Reason, ResourceInfo, Warnings};
+use apiserver::simulation::{Entry, StorageKey};
+use apiserver::{Builder, Cluster, ROOT_CLUSTER};
 use fleet_api::admission::guard_rail::NETWORKING_GROUP;
 use fleet_api::admission::webhooks::Configuration;
 use fleet_api::admission::{
@@ -142,7 +139,7 @@ struct Hub<'a> {
 
 impl Hub<'_> {
     fn stored(&self, group: &str, plural: &str, key: &str) -> Option<Arc<Entry>> {
-        self.cluster.store().peek(&StorageKey::new(group, plural), key)
+        self.cluster.entry(&StorageKey::new(group, plural), key)
     }
 
     fn get<K: DeserializeOwned>(&self, group: &str, plural: &str, key: &str) -> Result<Option<K>, LookupError> {
@@ -150,9 +147,7 @@ impl Hub<'_> {
     }
 
     fn entries(&self, group: &str, plural: &str, namespace: Option<&str>) -> Vec<Arc<Entry>> {
-        let listing =
-            self.cluster.store().peek_list(&StorageKey::new(group, plural), namespace, None, usize::MAX, None);
-        listing.map(|listing| listing.entries).unwrap_or_default()
+        self.cluster.entries(&StorageKey::new(group, plural), namespace)
     }
 
     fn list<K: DeserializeOwned>(&self, plural: &str, namespace: Option<&str>) -> Result<Vec<K>, LookupError> {
@@ -166,10 +161,9 @@ fn read<K: DeserializeOwned>(entry: &Entry) -> Result<K, LookupError> {
 
 impl KindLookup for Hub<'_> {
     fn scope(&self, kind: &GroupVersionKind) -> Lookup {
-        let info = self.cluster.registry().find_kind(&kind.group, &kind.kind);
-        match info.filter(|info| info.version(&kind.version).is_some_and(|version| version.served)) {
-            Some(info) if info.namespaced => Lookup::Namespaced,
-            Some(_) => Lookup::Cluster,
+        match self.cluster.is_namespaced(&kind.group, &kind.version, &kind.kind) {
+            Some(true) => Lookup::Namespaced,
+            Some(false) => Lookup::Cluster,
             None => Lookup::Unknown,
         }
     }

@@ -1,7 +1,7 @@
 //! Builds the hub agent and the agents of simulated members, with the controllers of the real agents. Does not start
 //! them.
 
-use apiserver::auth::User;
+use apiserver::User;
 use fleet_api::names::NameError;
 use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::HubOptions;

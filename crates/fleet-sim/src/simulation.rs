@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, EmbeddedError, Options as ServerOptions, ROOT_CLUSTER};
-use apiserver::server::{Server, Template};
+use apiserver::{Builder, Embedded, EmbeddedError, Options as ServerOptions, ROOT_CLUSTER, Template, User};
 use fleet_api::admission::Settings;
 use fleet_api::names::MemberNamespace;
 use fleet_hub::HubOptions;
@@ -58,7 +56,7 @@ pub fn epoch() -> Timestamp {
 
 /// A server in virtual time with the objects of a template. Its random values come from the seed.
 async fn server(clock: Clock, seed: u64, stored: &Template, checks: &Settings) -> Result<Embedded, EmbeddedError> {
-    let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(seed).from_template(stored);
+    let builder = Builder::default().clock(Arc::new(move || clock.now())).seed(seed).from_template(stored);
     Embedded::with(with_hub_checks(builder, checks), ServerOptions::default()).await
 }
 

@@ -3,9 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::server::Server;
+use apiserver::{Builder, Embedded, Options, ROOT_CLUSTER, User};
 use fleet_api::admission::Settings;
 use fleet_sim::admission::with_hub_checks;
 use fleet_sim::setup::prepare_hub;
@@ -20,7 +18,7 @@ struct Hub {
 
 impl Hub {
     async fn with(settings: Settings) -> Self {
-        let builder = with_hub_checks(Server::builder(), &settings);
+        let builder = with_hub_checks(Builder::default(), &settings);
         let hub = Self { server: Embedded::with(builder, Options::default()).await.unwrap() };
         prepare_hub(&hub.client(ROOT_CLUSTER)).await.unwrap();
         hub

@@ -5,9 +5,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::LocalService;
+use apiserver::{Embedded, LocalService, Options, ROOT_CLUSTER, User};
 use fleet_sim::Random;
 use fleet_sim::network::{CrashMoment, FaultRates, Network};
 use futures::StreamExt as _;

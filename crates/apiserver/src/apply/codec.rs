@@ -11,17 +11,18 @@ const SELF_KEY: &str = ".";
 
 impl<'a> FieldSet<'a> {
     /// Reads a `fieldsV1` object; `null` is the empty set.
-    pub fn from_fields(fields: &'a Value) -> Result<Self, String> {
+    pub(crate) fn from_fields(fields: &'a Value) -> Result<Self, String> {
         read_branch(fields).map(|branch| branch.children)
     }
 
     /// The `fieldsV1` object.
-    pub fn to_fields(&self) -> Value {
+    pub(crate) fn to_fields(&self) -> Value {
         Value::Object(self.nodes().iter().map(|node| (node.element.to_text(), branch_fields(&node.branch))).collect())
     }
 
     /// The `fieldsV1` text with the keys in the order of the elements, byte for byte as kube-apiserver stores it.
-    pub fn to_json(&self) -> String {
+    #[cfg(test)]
+    pub(crate) fn to_json(&self) -> String {
         let mut out = String::new();
         write_nodes(self.nodes(), false, &mut out);
         out
@@ -63,6 +64,7 @@ fn branch_fields(branch: &Branch<'_>) -> Value {
     Value::Object(out)
 }
 
+#[cfg(test)]
 fn write_nodes(nodes: &[Node<'_>], with_self: bool, out: &mut String) {
     out.push('{');
     if with_self && !nodes.is_empty() {

@@ -11,7 +11,7 @@ use serde_json::{Number, Value};
 /// A step of a path. Borrows from the object or from the stored `fieldsV1` wherever it can: sets are built on every
 /// write.
 #[derive(Debug, Clone)]
-pub enum Element<'a> {
+pub(crate) enum Element<'a> {
     Field(Cow<'a, str>),
     /// The key fields of an item of a list map, sorted by name.
     Key(Vec<(Cow<'a, str>, Cow<'a, Value>)>),
@@ -22,19 +22,19 @@ pub enum Element<'a> {
 
 /// Why the text of an element in `fieldsV1` cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ElementFault {
+pub(crate) enum ElementFault {
     /// A kind of element that only later versions know; readers skip it.
     Unknown,
     Malformed(String),
 }
 
 impl<'a> Element<'a> {
-    pub fn field(name: &'a str) -> Self {
+    pub(crate) fn field(name: &'a str) -> Self {
         Element::Field(Cow::Borrowed(name))
     }
 
     /// Reads the text form, as `f:spec` or `k:{"name":"web"}`.
-    pub fn parse(text: &'a str) -> Result<Self, ElementFault> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, ElementFault> {
         let malformed = |why: String| Err(ElementFault::Malformed(why));
         let mut letters = text.chars();
         let (Some(kind), Some(separator)) = (letters.next(), letters.next()) else {
@@ -64,7 +64,7 @@ impl<'a> Element<'a> {
     }
 
     /// The text form, as it stands as a key of `fieldsV1`.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut out = String::new();
         match self {
             Element::Field(name) => {
@@ -95,7 +95,7 @@ impl<'a> Element<'a> {
         out
     }
 
-    pub fn into_owned(self) -> Element<'static> {
+    pub(crate) fn into_owned(self) -> Element<'static> {
         match self {
             Element::Field(name) => Element::Field(Cow::Owned(name.into_owned())),
             Element::Key(keys) => Element::Key(

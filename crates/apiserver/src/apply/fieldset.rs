@@ -7,7 +7,7 @@ use crate::schema::path::{MAX_PATH_BYTES, cut};
 
 /// A set of fields. Owning a field says nothing of its children, and the other way round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FieldSet<'a> {
+pub(crate) struct FieldSet<'a> {
     /// Sorted by element; no branch is empty.
     nodes: Vec<Node<'a>>,
 }
@@ -37,7 +37,7 @@ impl Branch<'_> {
 
 impl<'a> FieldSet<'a> {
     /// The set of the given paths, each a chain of field names.
-    pub fn of_fields(paths: &[&[&'a str]]) -> Self {
+    pub(crate) fn of_fields(paths: &[&[&'a str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
             set.insert_fields(path);
@@ -63,12 +63,12 @@ impl<'a> FieldSet<'a> {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
     /// How many fields are in the set.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.iter().map(|node| usize::from(node.branch.member) + node.branch.children.len()).sum()
     }
 
@@ -104,7 +104,7 @@ impl<'a> FieldSet<'a> {
     }
 
     #[must_use]
-    pub fn union(&self, other: &Self) -> Self {
+    pub(crate) fn union(&self, other: &Self) -> Self {
         self.combine(other, |left, right| match (left, right) {
             (Some(left), Some(right)) => left.union(right),
             (Some(one), None) | (None, Some(one)) => one.clone(),
@@ -113,7 +113,7 @@ impl<'a> FieldSet<'a> {
     }
 
     #[must_use]
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
         self.combine(other, |left, right| match (left, right) {
             (Some(left), Some(right)) => {
                 Branch { member: left.member && right.member, children: left.children.intersection(&right.children) }
@@ -124,7 +124,7 @@ impl<'a> FieldSet<'a> {
 
     /// The fields of this set that are not in the other; children of a removed field stay.
     #[must_use]
-    pub fn difference(&self, other: &Self) -> Self {
+    pub(crate) fn difference(&self, other: &Self) -> Self {
         self.combine(other, |left, right| match (left, right) {
             (Some(left), Some(right)) => {
                 Branch { member: left.member && !right.member, children: left.children.difference(&right.children) }
@@ -136,7 +136,7 @@ impl<'a> FieldSet<'a> {
 
     /// Like `difference`, but a field of the other set takes everything below it away too.
     #[must_use]
-    pub fn difference_with_children(&self, other: &Self) -> Self {
+    pub(crate) fn difference_with_children(&self, other: &Self) -> Self {
         self.combine(other, |left, right| match (left, right) {
             (Some(_), Some(right)) if right.member => Branch::default(),
             (Some(left), Some(right)) => {
@@ -148,8 +148,9 @@ impl<'a> FieldSet<'a> {
     }
 
     /// Only the fields that have no owned field below them.
+    #[cfg(test)]
     #[must_use]
-    pub fn leaves(&self) -> Self {
+    pub(crate) fn leaves(&self) -> Self {
         let mut out = Self::default();
         for Node { element, branch } in &self.nodes {
             let member = branch.member && branch.children.is_empty();
@@ -160,13 +161,13 @@ impl<'a> FieldSet<'a> {
 
     /// Only what lies under one top-level field, the field included.
     #[must_use]
-    pub fn under(&self, name: &str) -> Self {
+    pub(crate) fn under(&self, name: &str) -> Self {
         let wanted = Element::field(name);
         Self { nodes: self.nodes.iter().filter(|node| node.element == wanted).cloned().collect() }
     }
 
     /// The same set, free of what it was built from.
-    pub fn into_owned(self) -> FieldSet<'static> {
+    pub(crate) fn into_owned(self) -> FieldSet<'static> {
         let nodes = self.nodes.into_iter().map(|Node { element, branch }| Node {
             element: element.into_owned(),
             branch: Branch { member: branch.member, children: branch.children.into_owned() },
@@ -175,7 +176,7 @@ impl<'a> FieldSet<'a> {
     }
 
     /// Every field as printed in messages. On each level the fields themselves come first, then what is below them.
-    pub fn to_paths(&self) -> Vec<String> {
+    pub(crate) fn to_paths(&self) -> Vec<String> {
         let mut out = Vec::with_capacity(self.len());
         self.collect_paths(&mut String::new(), &mut out);
         out

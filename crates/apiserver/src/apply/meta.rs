@@ -4,9 +4,12 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
+#[cfg(test)]
 use super::element::equal;
 use super::fieldset::FieldSet;
-use super::limits::{MAX_MANAGER_BYTES, MAX_SUBRESOURCE_BYTES};
+use super::limits::MAX_MANAGER_BYTES;
+#[cfg(any(test, feature = "internals"))]
+use super::limits::MAX_SUBRESOURCE_BYTES;
 use crate::field::FieldError;
 
 /// The fields that never have an owner.
@@ -53,7 +56,8 @@ pub(super) fn metadata_text<'a>(object: &'a Value, name: &str) -> &'a str {
 
 /// Puts the managedFields of the live object back if the new object differs from it in nothing but their times, so that
 /// a write that changes nothing is seen as such. To be called on the object as it would be stored.
-pub fn keep_times_of_no_op(live: &Value, new: &mut Value) {
+#[cfg(test)]
+pub(crate) fn keep_times_of_no_op(live: &Value, new: &mut Value) {
     let same_entries = match (managed_fields(live), managed_fields(new)) {
         (Some(Value::Array(old)), Some(Value::Array(new))) => {
             old.len() == new.len() && old.iter().zip(new).all(|(old, new)| equal_without(old, new, &["time"]))
@@ -66,6 +70,7 @@ pub fn keep_times_of_no_op(live: &Value, new: &mut Value) {
 }
 
 /// Whether two maps are equal but for what stands at the path.
+#[cfg(test)]
 fn equal_without(a: &Value, b: &Value, path: &[&str]) -> bool {
     let (Some((left_out, rest)), Value::Object(a), Value::Object(b)) = (path.split_first(), a, b) else {
         return path.is_empty() || equal(a, b);
@@ -85,7 +90,8 @@ fn equal_without(a: &Value, b: &Value, path: &[&str]) -> bool {
 }
 
 /// What is wrong with the managedFields of an object that is to be stored. `path` is that of the list.
-pub fn validate_managed_fields(object: &Value, path: &str) -> Vec<FieldError> {
+#[cfg(any(test, feature = "internals"))]
+pub(crate) fn validate_managed_fields(object: &Value, path: &str) -> Vec<FieldError> {
     let mut findings = Vec::new();
     let entries = managed_fields(object).and_then(Value::as_array);
     for (position, entry) in entries.into_iter().flatten().enumerate() {
@@ -109,7 +115,7 @@ pub fn validate_managed_fields(object: &Value, path: &str) -> Vec<FieldError> {
 }
 
 /// What is wrong with the name of a field manager, also that of a request (`path` is `fieldManager` then).
-pub fn validate_manager_name(name: &str, path: &str) -> Vec<FieldError> {
+pub(crate) fn validate_manager_name(name: &str, path: &str) -> Vec<FieldError> {
     let mut findings = Vec::new();
     if name.len() > MAX_MANAGER_BYTES {
         findings.push(FieldError::too_long(path, MAX_MANAGER_BYTES));

@@ -21,7 +21,7 @@ use crate::field::FieldError;
 /// The live object (`None`: there is none yet) after the configuration was applied, with its managedFields.
 ///
 /// `force` takes fields from other managers instead of refusing. When nothing changes the result equals `live`.
-pub fn apply(
+pub(crate) fn apply(
     target: &Target<'_>,
     live: Option<&Value>,
     applied: &Value,

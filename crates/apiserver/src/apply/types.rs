@@ -89,7 +89,6 @@ impl<'a> Type<'a> {
         }
         match &schema.additional {
             Additional::Schema(node) => unnamed(Some(Self::below(node, open))),
-            Additional::Anything => unnamed(Some(Type::Deduced)),
             // A map of which nothing is said may hold anything.
             Additional::None if open || (schema.properties.is_empty() && !object) => unnamed(Some(Type::Deduced)),
             Additional::None => unnamed(None),

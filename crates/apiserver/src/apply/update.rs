@@ -17,7 +17,7 @@ use super::{Target, Writer};
 ///
 /// A client may set managedFields by hand on the main resource; `[]` or `[{}]` ends the tracking of the object until it
 /// is applied. `live` is `None` on create.
-pub fn track_update(target: &Target<'_>, live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
+pub(crate) fn track_update(target: &Target<'_>, live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     let given = take_managed_fields(new);
     let managed = starting_point(live, given.as_ref(), writer.subresource);
     // An object that is not tracked stays so until its first apply.

@@ -16,10 +16,10 @@ use super::user::{User, split_service_account};
 const MAX_REMEMBERED_TOKENS: usize = 4096;
 
 /// The clock of the server; virtual in simulations.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The objects that a service-account token refers to, read from the store at every use.
-pub trait TokenObjects: Send + Sync {
+pub(crate) trait TokenObjects: Send + Sync {
     /// The uid of a live object of `core/v1`; `namespace` is empty for nodes.
     fn uid(&self, resource: &str, namespace: &str, name: &str) -> Option<String>;
     /// The decoded `data.token` of a Secret.
@@ -28,16 +28,16 @@ pub trait TokenObjects: Send + Sync {
 
 /// An identity and the audiences that its token is meant for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authenticated {
-    pub user: User,
-    pub audiences: Vec<String>,
+pub(crate) struct Authenticated {
+    pub(crate) user: User,
+    pub(crate) audiences: Vec<String>,
 }
 
 /// The issuer of service-account tokens.
 #[derive(Debug, Clone)]
-pub struct Issuer {
-    pub url: String,
-    pub audiences: Vec<String>,
+pub(crate) struct Issuer {
+    pub(crate) url: String,
+    pub(crate) audiences: Vec<String>,
 }
 
 impl Default for Issuer {
@@ -51,7 +51,7 @@ impl Default for Issuer {
 type Fingerprint = [u8; 32];
 
 /// All ways of proving an identity to one server.
-pub struct Authenticator {
+pub(crate) struct Authenticator {
     tokens: RwLock<HashMap<Fingerprint, User>>,
     /// Mixed into fingerprints, so that they mean nothing outside this process.
     salt: [u8; 16],
@@ -69,7 +69,7 @@ impl fmt::Debug for Authenticator {
 }
 
 impl Authenticator {
-    pub fn new(key: Arc<TokenKey>, issuer: Issuer, objects: Arc<dyn TokenObjects>, clock: Clock) -> Self {
+    pub(crate) fn new(key: Arc<TokenKey>, issuer: Issuer, objects: Arc<dyn TokenObjects>, clock: Clock) -> Self {
         Self {
             tokens: RwLock::default(),
             salt: *uuid::Uuid::new_v4().as_bytes(),
@@ -82,30 +82,25 @@ impl Authenticator {
     }
 
     /// Adds a token of `user`.
-    pub fn add_token(&self, token: &Secret, user: User) {
+    pub(crate) fn add_token(&self, token: &Secret, user: User) {
         let fingerprint = self.fingerprint(token.expose());
         self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(fingerprint, user);
     }
 
-    pub fn remove_token(&self, token: &Secret) {
-        let fingerprint = self.fingerprint(token.expose());
-        self.tokens.write().unwrap_or_else(PoisonError::into_inner).remove(&fingerprint);
-    }
-
-    pub fn issuer(&self) -> &Issuer {
+    pub(crate) fn issuer(&self) -> &Issuer {
         &self.issuer
     }
 
-    pub fn key(&self) -> &TokenKey {
+    pub(crate) fn key(&self) -> &TokenKey {
         &self.key
     }
 
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
     /// The identity behind a bearer token that was meant for one of `audiences` (for the server itself, if empty).
-    pub fn token(&self, token: &str, audiences: &[String]) -> Result<Authenticated, TokenError> {
+    pub(crate) fn token(&self, token: &str, audiences: &[String]) -> Result<Authenticated, TokenError> {
         let fingerprint = self.fingerprint(token);
         let wanted = if audiences.is_empty() { &self.issuer.audiences } else { audiences };
         if let Some(user) = self.static_user(&fingerprint) {

@@ -140,7 +140,7 @@ const BINDINGS: &[(&str, &[&str])] = &[
 ];
 
 /// The ClusterRole objects, without server-set metadata. Aggregating ones come without rules.
-pub fn cluster_roles() -> Vec<Value> {
+pub(crate) fn cluster_roles() -> Vec<Value> {
     let own = ROLES.iter().map(|(name, feeds, rows)| {
         let rules: Vec<Value> = rows.iter().map(rule).collect();
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata(name, feeds),
@@ -156,7 +156,7 @@ pub fn cluster_roles() -> Vec<Value> {
 }
 
 /// The ClusterRoleBinding objects, without server-set metadata.
-pub fn cluster_role_bindings() -> Vec<Value> {
+pub(crate) fn cluster_role_bindings() -> Vec<Value> {
     let binding = |(role, groups): &(&str, &[&str])| {
         let subjects: Vec<Value> =
             groups.iter().map(|group| json!({"apiGroup": RBAC_GROUP, "kind": "Group", "name": group})).collect();

@@ -16,7 +16,7 @@ const MAX_LISTED_BYTES: usize = 1 << 20;
 
 /// The wanted rules that are not covered.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Coverage {
+pub(crate) enum Coverage {
     Covered,
     /// One line per resource or URL, sorted. `complete` is false if not all of them are listed.
     Missing {
@@ -28,7 +28,7 @@ pub enum Coverage {
 }
 
 /// Compares what is wanted with what is held.
-pub fn coverage(held: &[PolicyRule], wanted: &[PolicyRule]) -> Coverage {
+pub(crate) fn coverage(held: &[PolicyRule], wanted: &[PolicyRule]) -> Coverage {
     let held: BTreeSet<&PolicyRule> = held.iter().collect();
     let held = HeldRules::of(&held.into_iter().collect::<Vec<_>>());
     let mut budget = Budget(MAX_WORK);

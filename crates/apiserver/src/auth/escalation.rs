@@ -9,7 +9,7 @@ use super::user::User;
 use crate::error::{ApiError, Reason};
 
 /// Checks a create (`old` is `None`) or an update of one of the four RBAC kinds. `namespace` is the request's.
-pub fn check_write(
+pub(crate) fn check_write(
     rbac: &Rbac,
     user: &User,
     kind: RbacKind,

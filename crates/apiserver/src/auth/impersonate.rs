@@ -17,7 +17,7 @@ const EXTRA_PREFIX: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// The identity that the request asks for; `None` if it asks for none.
-pub fn impersonated(rbac: &Rbac, asking: &User, headers: &HeaderMap) -> Result<Option<User>, ApiError> {
+pub(crate) fn impersonated(rbac: &Rbac, asking: &User, headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let Some(wanted) = Wanted::from_headers(headers)? else { return Ok(None) };
     wanted.check(rbac, asking)?;
     Ok(Some(wanted.into_user()))

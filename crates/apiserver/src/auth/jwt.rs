@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::secret::Secret;
 
 /// Issuer of the tokens in Secrets of type `kubernetes.io/service-account-token`.
-pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+pub(crate) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 /// Tokens are a few hundred bytes; more is not ours and not worth decoding.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
@@ -44,66 +44,66 @@ pub enum TokenError {
 
 /// Name and uid of an object that a token is bound to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObjectRef {
+pub(crate) struct ObjectRef {
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
+    pub(crate) name: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub uid: String,
+    pub(crate) uid: String,
 }
 
 /// The private claims of a bound token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BoundTo {
+pub(crate) struct BoundTo {
     #[serde(default)]
-    pub namespace: String,
+    pub(crate) namespace: String,
     #[serde(default)]
-    pub serviceaccount: ObjectRef,
+    pub(crate) serviceaccount: ObjectRef,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<ObjectRef>,
+    pub(crate) pod: Option<ObjectRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<ObjectRef>,
+    pub(crate) secret: Option<ObjectRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<ObjectRef>,
+    pub(crate) node: Option<ObjectRef>,
 }
 
 /// All claims that this server signs or reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claims {
-    pub iss: String,
-    pub sub: String,
+pub(crate) struct Claims {
+    pub(crate) iss: String,
+    pub(crate) sub: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub aud: Vec<String>,
+    pub(crate) aud: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exp: Option<i64>,
+    pub(crate) exp: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iat: Option<i64>,
+    pub(crate) iat: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nbf: Option<i64>,
+    pub(crate) nbf: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jti: Option<String>,
+    pub(crate) jti: Option<String>,
     #[serde(rename = "kubernetes.io", default, skip_serializing_if = "Option::is_none")]
-    pub kubernetes: Option<BoundTo>,
+    pub(crate) kubernetes: Option<BoundTo>,
     #[serde(rename = "kubernetes.io/serviceaccount/namespace", default, skip_serializing_if = "Option::is_none")]
-    pub legacy_namespace: Option<String>,
+    pub(crate) legacy_namespace: Option<String>,
     #[serde(rename = "kubernetes.io/serviceaccount/secret.name", default, skip_serializing_if = "Option::is_none")]
-    pub legacy_secret: Option<String>,
+    pub(crate) legacy_secret: Option<String>,
     #[serde(
         rename = "kubernetes.io/serviceaccount/service-account.name",
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    pub legacy_account: Option<String>,
+    pub(crate) legacy_account: Option<String>,
     #[serde(
         rename = "kubernetes.io/serviceaccount/service-account.uid",
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    pub legacy_uid: Option<String>,
+    pub(crate) legacy_uid: Option<String>,
 }
 
 impl Claims {
     /// Refuses a token outside its time.
-    pub fn check_time(&self, now: Timestamp) -> Result<(), TokenError> {
+    pub(crate) fn check_time(&self, now: Timestamp) -> Result<(), TokenError> {
         let now = now.as_second();
         match (self.exp, self.nbf) {
             (Some(expiry), _) if now >= expiry => Err(TokenError::Expired),
@@ -114,7 +114,7 @@ impl Claims {
 }
 
 /// The key pair that signs and verifies service-account tokens.
-pub struct TokenKey {
+pub(crate) struct TokenKey {
     pair: EcdsaKeyPair,
     pkcs8: Vec<u8>,
     key_id: String,
@@ -128,13 +128,13 @@ impl fmt::Debug for TokenKey {
 }
 
 impl TokenKey {
-    pub fn generate() -> Result<Self, TokenError> {
+    pub(crate) fn generate() -> Result<Self, TokenError> {
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
             .map_err(|_| TokenError::Key)?;
         Self::from_pkcs8(document.as_ref())
     }
 
-    pub fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, TokenError> {
+    pub(crate) fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, TokenError> {
         let random = SystemRandom::new();
         let pair =
             EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random).map_err(|_| TokenError::Key)?;
@@ -143,11 +143,11 @@ impl TokenKey {
     }
 
     /// The private key, for a data directory.
-    pub fn to_pkcs8(&self) -> &[u8] {
+    pub(crate) fn to_pkcs8(&self) -> &[u8] {
         &self.pkcs8
     }
 
-    pub fn sign(&self, claims: &Claims) -> Result<Secret, TokenError> {
+    pub(crate) fn sign(&self, claims: &Claims) -> Result<Secret, TokenError> {
         let header = serde_json::json!({"alg": "ES256", "kid": self.key_id}).to_string();
         let payload = serde_json::to_string(claims).map_err(|_| TokenError::Signing)?;
         let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
@@ -156,7 +156,12 @@ impl TokenKey {
     }
 
     /// The token of a service-account-token Secret. It never expires; it dies with the Secret or the account.
-    pub fn sign_secret_token(&self, namespace: &str, account: &ObjectRef, secret: &str) -> Result<Secret, TokenError> {
+    pub(crate) fn sign_secret_token(
+        &self,
+        namespace: &str,
+        account: &ObjectRef,
+        secret: &str,
+    ) -> Result<Secret, TokenError> {
         self.sign(&Claims {
             iss: LEGACY_ISSUER.to_owned(),
             sub: super::user::service_account_name(namespace, &account.name),
@@ -169,7 +174,7 @@ impl TokenKey {
     }
 
     /// The claims of a token that this key has signed. Time, audience and objects are the caller's to check.
-    pub fn verify(&self, token: &str) -> Result<Claims, TokenError> {
+    pub(crate) fn verify(&self, token: &str) -> Result<Claims, TokenError> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenError::NotOurs);
         }

@@ -1,20 +1,20 @@
 //! Authentication (tokens, certificates, impersonation) and authorization (RBAC).
 
-pub mod authenticate;
-pub mod bootstrap;
-pub mod coverage;
-pub mod escalation;
-pub mod impersonate;
-pub mod jwt;
-pub mod rbac;
-pub mod review;
-pub mod rule;
-pub mod secret;
-pub mod user;
+pub(crate) mod authenticate;
+pub(crate) mod bootstrap;
+pub(crate) mod coverage;
+pub(crate) mod escalation;
+pub(crate) mod impersonate;
+pub(crate) mod jwt;
+pub(crate) mod rbac;
+pub(crate) mod review;
+pub(crate) mod rule;
+pub(crate) mod secret;
+pub(crate) mod user;
 
-pub use authenticate::{Authenticated, Authenticator, Clock, Issuer, TokenObjects};
-pub use jwt::{ObjectRef, TokenError, TokenKey};
-pub use rbac::{Decision, Rbac, RbacKind};
-pub use rule::{Attributes, PolicyRule, Target};
-pub use secret::Secret;
-pub use user::User;
+pub(crate) use authenticate::{Authenticator, Issuer, TokenObjects};
+pub(crate) use jwt::{ObjectRef, TokenError, TokenKey};
+pub(crate) use rbac::{Rbac, RbacKind};
+pub(crate) use rule::{Attributes, PolicyRule, Target};
+pub(crate) use secret::Secret;
+pub(crate) use user::User;

@@ -14,11 +14,11 @@ use super::rule::{Attributes, PolicyRule};
 use super::user::{User, service_account_name};
 use crate::error::ApiError;
 
-pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The four kinds that the index follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RbacKind {
+pub(crate) enum RbacKind {
     Role,
     ClusterRole,
     RoleBinding,
@@ -26,7 +26,7 @@ pub enum RbacKind {
 }
 
 impl RbacKind {
-    pub fn from_resource(group: &str, resource: &str) -> Option<Self> {
+    pub(crate) fn from_resource(group: &str, resource: &str) -> Option<Self> {
         if group != RBAC_GROUP {
             return None;
         }
@@ -39,7 +39,7 @@ impl RbacKind {
         }
     }
 
-    pub fn resource(self) -> &'static str {
+    pub(crate) fn resource(self) -> &'static str {
         match self {
             Self::Role => "roles",
             Self::ClusterRole => "clusterroles",
@@ -51,7 +51,7 @@ impl RbacKind {
 
 /// The answer to one question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// With the reason that access reviews print; empty for `system:masters`.
     Allowed(String),
     /// With what could not be resolved on the way, or empty.
@@ -59,20 +59,20 @@ pub enum Decision {
 }
 
 impl Decision {
-    pub fn is_allowed(&self) -> bool {
+    pub(crate) fn is_allowed(&self) -> bool {
         matches!(self, Decision::Allowed(_))
     }
 }
 
 /// The role of a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RoleRef {
-    pub kind: String,
-    pub name: String,
+pub(crate) struct RoleRef {
+    pub(crate) kind: String,
+    pub(crate) name: String,
 }
 
 impl RoleRef {
-    pub fn from_binding(binding: &Value) -> Self {
+    pub(crate) fn from_binding(binding: &Value) -> Self {
         Self { kind: text(binding, "/roleRef/kind").to_owned(), name: text(binding, "/roleRef/name").to_owned() }
     }
 }
@@ -158,13 +158,14 @@ struct Index {
 
 /// The authorizer. Cheap to ask from many threads at once.
 #[derive(Debug, Default)]
-pub struct Rbac {
+pub(crate) struct Rbac {
     index: RwLock<Index>,
 }
 
 impl Rbac {
     /// Applies a change of any object: `None` means that it was deleted. Ignores objects of other kinds.
-    pub fn observe(&self, group: &str, resource: &str, namespace: &str, name: &str, object: Option<&Value>) {
+    #[cfg(test)]
+    pub(crate) fn observe(&self, group: &str, resource: &str, namespace: &str, name: &str, object: Option<&Value>) {
         match (RbacKind::from_resource(group, resource), object) {
             (Some(kind), Some(object)) => self.set(kind, object),
             (Some(kind), None) => self.remove(kind, namespace, name),
@@ -173,7 +174,7 @@ impl Rbac {
     }
 
     /// Applies a created or changed object.
-    pub fn set(&self, kind: RbacKind, object: &Value) {
+    pub(crate) fn set(&self, kind: RbacKind, object: &Value) {
         let namespace = text(object, "/metadata/namespace");
         let name = text(object, "/metadata/name");
         let mut index = self.write();
@@ -191,7 +192,7 @@ impl Rbac {
     }
 
     /// Forgets a deleted object.
-    pub fn remove(&self, kind: RbacKind, namespace: &str, name: &str) {
+    pub(crate) fn remove(&self, kind: RbacKind, namespace: &str, name: &str) {
         let mut index = self.write();
         match kind {
             RbacKind::Role => {
@@ -213,7 +214,7 @@ impl Rbac {
         }
     }
 
-    pub fn authorize(&self, asked: &Attributes<'_>) -> Decision {
+    pub(crate) fn authorize(&self, asked: &Attributes<'_>) -> Decision {
         if asked.user.is_master() {
             return Decision::Allowed(String::new());
         }
@@ -241,7 +242,7 @@ impl Rbac {
     }
 
     /// Refuses with the text and shape that Kubernetes has for it, unless allowed.
-    pub fn require(&self, asked: &Attributes<'_>) -> Result<(), ApiError> {
+    pub(crate) fn require(&self, asked: &Attributes<'_>) -> Result<(), ApiError> {
         match self.authorize(asked) {
             Decision::Allowed(_) => Ok(()),
             Decision::NoOpinion(reason) => Err(forbidden(asked, &reason)),
@@ -249,7 +250,7 @@ impl Rbac {
     }
 
     /// All rules that a user has in a namespace (cluster-wide ones included), and what could not be resolved.
-    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
+    pub(crate) fn rules_for(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
         let mut rules = Vec::new();
         let mut failures = Vec::new();
         self.read().visit(user, namespace, &mut |_, found| {
@@ -263,7 +264,7 @@ impl Rbac {
     }
 
     /// The rules behind a reference, or the reason why there are none.
-    pub fn role_rules(&self, role: &RoleRef, namespace: &str) -> Result<Arc<[PolicyRule]>, String> {
+    pub(crate) fn role_rules(&self, role: &RoleRef, namespace: &str) -> Result<Arc<[PolicyRule]>, String> {
         self.read().resolve(role, namespace)
     }
 
@@ -283,7 +284,7 @@ impl Rbac {
 }
 
 /// The answer to a refused question.
-pub fn forbidden(asked: &Attributes<'_>, reason: &str) -> ApiError {
+pub(crate) fn forbidden(asked: &Attributes<'_>, reason: &str) -> ApiError {
     let mut why = asked.refusal();
     if !reason.is_empty() {
         let _ = write!(why, ": {reason}");
@@ -297,7 +298,7 @@ pub fn forbidden(asked: &Attributes<'_>, reason: &str) -> ApiError {
 /// The rules that an aggregating ClusterRole gathers from the roles that its selectors match, itself excepted.
 ///
 /// `roles` gives name and object of every ClusterRole in name order. Rules that occur twice are kept once.
-pub fn aggregated_rules<'a>(role: &Value, roles: impl IntoIterator<Item = &'a Value>) -> Vec<PolicyRule> {
+pub(crate) fn aggregated_rules<'a>(role: &Value, roles: impl IntoIterator<Item = &'a Value>) -> Vec<PolicyRule> {
     let own_name = text(role, "/metadata/name");
     let selectors = selectors_of(role).unwrap_or_default();
     let mut out: Vec<PolicyRule> = Vec::new();
@@ -425,7 +426,7 @@ impl ClusterRole {
 }
 
 /// The rules of a Role or ClusterRole object as stored.
-pub fn rules_of(object: &Value) -> Arc<[PolicyRule]> {
+pub(crate) fn rules_of(object: &Value) -> Arc<[PolicyRule]> {
     let rules = object.get("rules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     rules.iter().map(PolicyRule::from_value).collect()
 }

@@ -24,7 +24,7 @@ const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
 /// Answers a posted review by its resource name; `None` for names that are no review. `namespace` is the path's.
-pub fn serve(
+pub(crate) fn serve(
     rbac: &Rbac,
     authenticator: &Authenticator,
     user: &User,
@@ -43,12 +43,12 @@ pub fn serve(
 }
 
 /// `SubjectAccessReview`: may the user named in the spec do this?
-pub fn subject_access_review(rbac: &Rbac, review: Value) -> Result<Value, ApiError> {
+pub(crate) fn subject_access_review(rbac: &Rbac, review: Value) -> Result<Value, ApiError> {
     access_review(rbac, review, None)
 }
 
 /// `LocalSubjectAccessReview` in `namespace`.
-pub fn local_subject_access_review(rbac: &Rbac, namespace: &str, review: Value) -> Result<Value, ApiError> {
+pub(crate) fn local_subject_access_review(rbac: &Rbac, namespace: &str, review: Value) -> Result<Value, ApiError> {
     let mut findings = Vec::new();
     let named = text(&review, "/spec/resourceAttributes/namespace");
     if review.pointer("/spec/resourceAttributes").is_some() && named != namespace {
@@ -69,7 +69,7 @@ pub fn local_subject_access_review(rbac: &Rbac, namespace: &str, review: Value) 
 }
 
 /// `SelfSubjectAccessReview`: may the asking user do this?
-pub fn self_subject_access_review(rbac: &Rbac, user: &User, review: Value) -> Result<Value, ApiError> {
+pub(crate) fn self_subject_access_review(rbac: &Rbac, user: &User, review: Value) -> Result<Value, ApiError> {
     access_review(rbac, review, Some(user))
 }
 
@@ -153,7 +153,7 @@ fn spec_user(spec: &Value) -> User {
 }
 
 /// `SelfSubjectRulesReview`: everything that the asking user may do in a namespace.
-pub fn self_subject_rules_review(rbac: &Rbac, user: &User, mut review: Value) -> Result<Value, ApiError> {
+pub(crate) fn self_subject_rules_review(rbac: &Rbac, user: &User, mut review: Value) -> Result<Value, ApiError> {
     let namespace = text(&review, "/spec/namespace").to_owned();
     if namespace.is_empty() {
         return Err(ApiError::bad_request("no namespace on request"));
@@ -184,7 +184,7 @@ pub fn self_subject_rules_review(rbac: &Rbac, user: &User, mut review: Value) ->
 }
 
 /// `SelfSubjectReview`: who am I?
-pub fn self_subject_review(user: &User, mut review: Value, now: Timestamp) -> Value {
+pub(crate) fn self_subject_review(user: &User, mut review: Value, now: Timestamp) -> Value {
     set_metadata(&mut review, |metadata| {
         metadata.insert("creationTimestamp".to_owned(), json!(seconds(now)));
     });
@@ -193,7 +193,7 @@ pub fn self_subject_review(user: &User, mut review: Value, now: Timestamp) -> Va
 }
 
 /// `TokenReview`: whose token is this, and is it good?
-pub fn token_review(authenticator: &Authenticator, mut review: Value) -> Result<Value, ApiError> {
+pub(crate) fn token_review(authenticator: &Authenticator, mut review: Value) -> Result<Value, ApiError> {
     let token = text(&review, "/spec/token");
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
@@ -210,23 +210,23 @@ pub fn token_review(authenticator: &Authenticator, mut review: Value) -> Result<
 
 /// The service account and, if asked for, the object that a requested token is bound to; read by the caller.
 #[derive(Debug, Clone, Default)]
-pub struct TokenSubject {
-    pub namespace: String,
-    pub account: ObjectRef,
+pub(crate) struct TokenSubject {
+    pub(crate) namespace: String,
+    pub(crate) account: ObjectRef,
     /// The object that `spec.boundObjectRef` names, as it is stored.
-    pub bound: Option<(BoundKind, ObjectRef)>,
+    pub(crate) bound: Option<(BoundKind, ObjectRef)>,
 }
 
 /// The kinds that a token can be bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BoundKind {
+pub(crate) enum BoundKind {
     Pod,
     Secret,
     Node,
 }
 
 /// Kind and name of the object to look up before `token_request`.
-pub fn bound_reference(request: &Value) -> Result<Option<(BoundKind, String)>, ApiError> {
+pub(crate) fn bound_reference(request: &Value) -> Result<Option<(BoundKind, String)>, ApiError> {
     let Some(reference) = request.pointer("/spec/boundObjectRef").filter(|value| !value.is_null()) else {
         return Ok(None);
     };
@@ -245,7 +245,7 @@ pub fn bound_reference(request: &Value) -> Result<Option<(BoundKind, String)>, A
 }
 
 /// `TokenRequest`: a token for a service account, for an audience and a time.
-pub fn token_request(
+pub(crate) fn token_request(
     authenticator: &Authenticator,
     mut request: Value,
     subject: &TokenSubject,

@@ -8,32 +8,32 @@ pub(super) const ALL: &str = "*";
 
 /// A rule of a Role or ClusterRole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PolicyRule {
-    pub api_groups: Vec<String>,
-    pub resources: Vec<String>,
-    pub non_resource_urls: Vec<String>,
-    pub resource_names: Vec<String>,
-    pub verbs: Vec<String>,
+pub(crate) struct PolicyRule {
+    pub(crate) api_groups: Vec<String>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) non_resource_urls: Vec<String>,
+    pub(crate) resource_names: Vec<String>,
+    pub(crate) verbs: Vec<String>,
 }
 
 /// The attributes of an access check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target<'a> {
+pub(crate) enum Target<'a> {
     Resource { group: &'a str, resource: &'a str, subresource: &'a str, namespace: &'a str, name: &'a str },
     Path(&'a str),
 }
 
 /// One question to the authorizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attributes<'a> {
-    pub user: &'a User,
-    pub verb: &'a str,
-    pub target: Target<'a>,
+pub(crate) struct Attributes<'a> {
+    pub(crate) user: &'a User,
+    pub(crate) verb: &'a str,
+    pub(crate) target: Target<'a>,
 }
 
 impl Attributes<'_> {
     /// The namespace whose RoleBindings count too; empty for cluster scope.
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         match self.target {
             Target::Resource { namespace, .. } => namespace,
             Target::Path(_) => "",
@@ -41,7 +41,7 @@ impl Attributes<'_> {
     }
 
     /// The sentence of a refusal.
-    pub fn refusal(&self) -> String {
+    pub(crate) fn refusal(&self) -> String {
         let Attributes { user: User { name: user, .. }, verb, target } = self;
         match *target {
             Target::Path(path) => format!("User {user:?} cannot {verb} path {path:?}"),
@@ -60,7 +60,7 @@ impl Attributes<'_> {
 
 impl PolicyRule {
     /// Reads a rule as stored; anything that is not a list of strings counts as empty and so grants nothing.
-    pub fn from_value(value: &Value) -> Self {
+    pub(crate) fn from_value(value: &Value) -> Self {
         let list = |key: &str| -> Vec<String> {
             let items = value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -74,7 +74,7 @@ impl PolicyRule {
         }
     }
 
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         let mut out = json!({"verbs": self.verbs});
         let lists = [
             ("apiGroups", &self.api_groups),
@@ -90,7 +90,7 @@ impl PolicyRule {
         out
     }
 
-    pub fn allows(&self, asked: &Attributes<'_>) -> bool {
+    pub(crate) fn allows(&self, asked: &Attributes<'_>) -> bool {
         if !has_or_all(&self.verbs, asked.verb) {
             return false;
         }
@@ -114,7 +114,7 @@ impl PolicyRule {
     }
 
     /// The form that escalation errors print.
-    pub fn compact(&self) -> String {
+    pub(crate) fn compact(&self) -> String {
         let parts = [
             ("APIGroups", &self.api_groups),
             ("Resources", &self.resources),
@@ -132,7 +132,7 @@ impl PolicyRule {
 }
 
 /// A list as Go prints it with `%q`: `["a" "b"]`.
-pub fn quoted_list(list: &[String]) -> String {
+pub(crate) fn quoted_list(list: &[String]) -> String {
     let quoted: Vec<String> = list.iter().map(|text| format!("{text:?}")).collect();
     format!("[{}]", quoted.join(" "))
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 /// Members may do anything, whatever RBAC says.
-pub const MASTERS: &str = "system:masters";
-pub const AUTHENTICATED: &str = "system:authenticated";
-pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-pub const ANONYMOUS: &str = "system:anonymous";
-pub const ALL_SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+pub(crate) const MASTERS: &str = "system:masters";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const ALL_SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// An identity: name, optional uid, groups, and free attributes.
@@ -32,32 +32,32 @@ impl User {
     }
 
     /// The identity of the server's own controllers.
-    pub fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self::authenticated("system:apiserver", [MASTERS.to_owned()])
     }
 
     /// Nobody in particular.
-    pub fn anonymous() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
     }
 
     /// The identity of a service account.
-    pub fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
+    pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
         let mut groups = service_account_groups(namespace);
         groups.push(AUTHENTICATED.to_owned());
         Self { name: service_account_name(namespace, name), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
     }
 
-    pub fn is_master(&self) -> bool {
+    pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 
-    pub fn is_anonymous(&self) -> bool {
+    pub(crate) fn is_anonymous(&self) -> bool {
         self.name == ANONYMOUS
     }
 
     /// The `UserInfo` object that reviews answer with; empty parts are left out.
-    pub fn to_user_info(&self) -> Value {
+    pub(crate) fn to_user_info(&self) -> Value {
         let mut out = Map::new();
         for (key, text) in [("username", &self.name), ("uid", &self.uid)] {
             if !text.is_empty() {
@@ -74,17 +74,17 @@ impl User {
     }
 }
 
-pub fn service_account_name(namespace: &str, name: &str) -> String {
+pub(crate) fn service_account_name(namespace: &str, name: &str) -> String {
     format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}")
 }
 
 /// The groups of every service account of a namespace.
-pub fn service_account_groups(namespace: &str) -> Vec<String> {
+pub(crate) fn service_account_groups(namespace: &str) -> Vec<String> {
     vec![ALL_SERVICE_ACCOUNTS.to_owned(), format!("{ALL_SERVICE_ACCOUNTS}:{namespace}")]
 }
 
 /// Namespace and name, if the user name is that of a service account.
-pub fn split_service_account(user: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
     let valid = !namespace.is_empty() && !name.is_empty() && !name.contains(':');
     valid.then_some((namespace, name))

@@ -29,7 +29,7 @@ const AUTOSCALER_ANNOTATIONS: &[(&str, &str)] = &[
 ];
 
 /// Rewrites an object of `kind` into the words of the kind it is stored as. Does nothing for kinds without an alias.
-pub fn to_stored(from: &BuiltinKind, object: &mut Value) {
+pub(crate) fn to_stored(from: &BuiltinKind, object: &mut Value) {
     let Some(stored) = stored_kind(from) else { return };
     if let Value::Object(object) = object {
         match from.kind {
@@ -41,7 +41,7 @@ pub fn to_stored(from: &BuiltinKind, object: &mut Value) {
 }
 
 /// The reverse of `to_stored`.
-pub fn from_stored(to: &BuiltinKind, object: &mut Value) {
+pub(crate) fn from_stored(to: &BuiltinKind, object: &mut Value) {
     if stored_kind(to).is_none() {
         return;
     }
@@ -55,7 +55,7 @@ pub fn from_stored(to: &BuiltinKind, object: &mut Value) {
 }
 
 /// A field selector's path in the words of the stored kind.
-pub fn stored_field<'a>(from: &BuiltinKind, path: &'a str) -> Cow<'a, str> {
+pub(crate) fn stored_field<'a>(from: &BuiltinKind, path: &'a str) -> Cow<'a, str> {
     if from.kind != "Event" || stored_kind(from).is_none() {
         return Cow::Borrowed(path);
     }

@@ -2,7 +2,7 @@
 
 /// Verbs of a discovery entry, in the order in which kube-apiserver lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verbs {
+pub(crate) enum Verbs {
     /// Everything that a stored collection offers.
     All,
     /// As `All`, but the collection cannot be deleted at once (namespaces).
@@ -14,7 +14,7 @@ pub enum Verbs {
 }
 
 impl Verbs {
-    pub fn names(self) -> &'static [&'static str] {
+    pub(crate) fn names(self) -> &'static [&'static str] {
         match self {
             Verbs::All => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
             Verbs::AllButDeleteCollection => &["create", "delete", "get", "list", "patch", "update", "watch"],
@@ -26,7 +26,7 @@ impl Verbs {
 
 /// Which names a kind accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameRule {
+pub(crate) enum NameRule {
     /// RFC 1123 subdomain: most kinds.
     DnsSubdomain,
     /// RFC 1123 label: namespaces.
@@ -41,71 +41,72 @@ pub enum NameRule {
 
 /// How `metadata.generation` of a kind starts and moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Generation {
+pub(crate) struct Generation {
     /// Value set on creation; 0 means that the server sets none.
-    pub first: u64,
+    pub(crate) first: u64,
     /// Dotted paths of which any change adds one.
-    pub raised_by: &'static [&'static str],
+    pub(crate) raised_by: &'static [&'static str],
 }
 
 impl Generation {
-    pub const NONE: Generation = Generation { first: 0, raised_by: &[] };
-    pub const SPEC: Generation = Generation { first: 1, raised_by: &["spec"] };
+    pub(crate) const NONE: Generation = Generation { first: 0, raised_by: &[] };
+    pub(crate) const SPEC: Generation = Generation { first: 1, raised_by: &["spec"] };
 }
 
 /// A subresource as discovery names it. `group` and `version` are empty where they are the parent's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subresource {
-    pub name: &'static str,
-    pub kind: &'static str,
-    pub group: &'static str,
-    pub version: &'static str,
-    pub verbs: &'static [&'static str],
+pub(crate) struct Subresource {
+    pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) verbs: &'static [&'static str],
 }
 
 /// One built-in kind in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BuiltinKind {
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
-    pub plural: &'static str,
-    pub singular: &'static str,
-    pub short_names: &'static [&'static str],
-    pub categories: &'static [&'static str],
-    pub namespaced: bool,
-    pub verbs: Verbs,
-    pub subresources: &'static [Subresource],
-    pub generation: Generation,
+pub(crate) struct BuiltinKind {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) singular: &'static str,
+    pub(crate) short_names: &'static [&'static str],
+    pub(crate) categories: &'static [&'static str],
+    pub(crate) namespaced: bool,
+    pub(crate) verbs: Verbs,
+    pub(crate) subresources: &'static [Subresource],
+    pub(crate) generation: Generation,
     /// A PUT without resourceVersion overwrites whatever is there.
-    pub unconditional_update: bool,
+    pub(crate) unconditional_update: bool,
     /// A PUT to a name that does not exist creates it.
-    pub create_on_update: bool,
-    pub name_rule: NameRule,
+    pub(crate) create_on_update: bool,
+    pub(crate) name_rule: NameRule,
     /// The main resource neither sets nor changes `status`.
-    pub status_is_separate: bool,
+    pub(crate) status_is_separate: bool,
     /// Paths that a write to `status` leaves as they were.
-    pub kept_on_status_write: &'static [&'static str],
+    pub(crate) kept_on_status_write: &'static [&'static str],
     /// Deletion may wait for a grace period (pods).
-    pub graceful_delete: bool,
+    pub(crate) graceful_delete: bool,
     /// Name of the definition in the OpenAPI documents and in the schema table.
-    pub definition: &'static str,
+    pub(crate) definition: &'static str,
     /// Group and version under which objects of this kind are kept; differs from its own for aliased versions only.
-    pub stored_as: (&'static str, &'static str),
+    pub(crate) stored_as: (&'static str, &'static str),
 }
 
 impl BuiltinKind {
     /// The `apiVersion` of objects of this kind.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// Whether objects of this kind are kept at all (reviews and bindings are not).
-    pub fn is_stored(&self) -> bool {
+    pub(crate) fn is_stored(&self) -> bool {
         matches!(self.verbs, Verbs::All | Verbs::AllButDeleteCollection)
     }
 
-    pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
+    #[cfg(test)]
+    pub(crate) fn subresource(&self, name: &str) -> Option<&'static Subresource> {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 

@@ -61,22 +61,17 @@ const SPEC_AND_OWN_METADATA: &[&str] =
     &["spec", "metadata.labels", "metadata.annotations", "metadata.finalizers", "metadata.ownerReferences"];
 
 /// All kinds, in the order of their groups.
-pub fn kinds() -> &'static [BuiltinKind] {
+pub(crate) fn kinds() -> &'static [BuiltinKind] {
     KINDS
 }
 
 /// The row of one kind.
-pub fn kind(group: &str, version: &str, kind: &str) -> Option<&'static BuiltinKind> {
+pub(crate) fn kind(group: &str, version: &str, kind: &str) -> Option<&'static BuiltinKind> {
     KINDS.iter().find(|row| row.group == group && row.version == version && row.kind == kind)
 }
 
-/// The row behind a path segment.
-pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static BuiltinKind> {
-    KINDS.iter().find(|row| row.group == group && row.version == version && row.plural == plural)
-}
-
 /// The order in which discovery lists built-in groups (`/api` is apart), with the preferred version first.
-pub const GROUP_ORDER: &[(&str, &[&str])] = &[
+pub(crate) const GROUP_ORDER: &[(&str, &[&str])] = &[
     ("apiregistration.k8s.io", &["v1"]),
     ("apps", &["v1"]),
     ("events.k8s.io", &["v1"]),
@@ -571,7 +566,6 @@ mod tests {
             };
             assert_eq!(kinds().iter().filter(same).count(), 1, "{}", row.plural);
             assert_eq!(row.singular, row.kind.to_lowercase());
-            assert!(resource(row.group, row.version, row.plural).is_some());
             assert!(kind(row.stored_as.0, row.stored_as.1, row.kind).is_some());
             assert!(
                 row.group.is_empty() || GROUP_ORDER.iter().any(|(g, v)| *g == row.group && v.contains(&row.version))

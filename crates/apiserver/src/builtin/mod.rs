@@ -5,7 +5,6 @@
 
 mod aliased_kinds;
 mod defaults;
-mod descriptions;
 mod kind;
 mod kinds;
 mod prepare;
@@ -14,27 +13,24 @@ mod protobuf;
 mod schemas;
 mod selectable;
 mod table;
-pub mod validate;
+pub(crate) mod validate;
 mod values;
 mod warn;
 mod wire;
 
-pub use aliased_kinds::{from_stored, stored_field, to_stored};
-pub use defaults::{blank, blank_definition, default, default_definition};
-pub use descriptions::description_of;
-pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
-pub use kinds::{GROUP_ORDER, kind, kinds, resource};
-pub use prepare::{
-    AddressPool, Context, Requester, ServiceAddresses, prepare_create, prepare_status_update, prepare_update, release,
-    reserve, settle,
+pub(crate) use aliased_kinds::{from_stored, stored_field, to_stored};
+pub(crate) use defaults::{blank, blank_definition, default, default_definition};
+pub(crate) use kind::{BuiltinKind, NameRule, Subresource};
+pub(crate) use kinds::{GROUP_ORDER, kind, kinds};
+pub(crate) use prepare::{
+    AddressPool, Context, Requester, ServiceAddresses, prepare_create, prepare_status_update, prepare_update, reserve,
+    settle,
 };
-pub use print::{Column, cells, columns, row_conditions};
-pub use protobuf::{decode as decode_protobuf, is_registered};
-pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
-pub use selectable::{computed_field, selectable_fields};
-pub use validate::{
-    validate_create, validate_metadata, validate_metadata_update, validate_name, validate_status_update,
-    validate_update,
+pub(crate) use print::{Column, cells, columns};
+pub(crate) use protobuf::{decode as decode_protobuf, is_registered};
+pub(crate) use schemas::{schema, schema_of};
+pub(crate) use selectable::{computed_field, selectable_fields};
+pub(crate) use validate::{
+    validate_create, validate_metadata, validate_metadata_update, validate_status_update, validate_update,
 };
-pub use warn::{deprecation_warning, warnings};
-pub use wire::{micro_time, time_text};
+pub(crate) use warn::{deprecation_warning, warnings};

@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 200;
 
 /// Reads a message as the kind that it names, or as `expected` (apiVersion and kind) if it names none. An object of an
 /// unknown kind has nothing but its name: the caller refuses it by that. The error is worded for the client.
-pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, String> {
+pub(crate) fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, String> {
     let Some(envelope) = body.strip_prefix(PREFIX) else {
         return Err(NOT_PROTOBUF.to_owned());
     };
@@ -60,7 +60,7 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, String> {
 }
 
 /// Whether Kubernetes knows a type of this name, be it an object, a list or options of a request.
-pub fn is_registered(api_version: &str, kind: &str) -> bool {
+pub(crate) fn is_registered(api_version: &str, kind: &str) -> bool {
     definition_of(api_version, kind).is_some()
 }
 

@@ -1,73 +1,24 @@
-//! Schema trees and OpenAPI definitions of the built-in kinds, built from the table on first use. Descriptions come from
-//! `k8s-openapi`.
+//! Schema trees of the built-in kinds, built from the table on first use.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::descriptions;
 use super::table::{self, Definition, Raw};
 use crate::schema::{Additional, Constraints, JsonType, ListType, Logic, Node, PatchStrategy, Schema};
 
 /// The tree of a kind. A kind that is not built in gives a tree that accepts anything.
-pub fn schema(group: &str, version: &str, kind: &str) -> Node {
+pub(crate) fn schema(group: &str, version: &str, kind: &str) -> Node {
     super::kind(group, version, kind).map_or_else(Node::default, |row| schema_of(row.definition))
 }
 
 /// The tree of a definition such as `io.k8s.api.autoscaling.v1.Scale`.
-pub fn schema_of(name: &str) -> Node {
+pub(crate) fn schema_of(name: &str) -> Node {
     static NODES: OnceLock<Mutex<Nodes>> = OnceLock::new();
     let nodes = NODES.get_or_init(Mutex::default);
     table::definition(name)
         .map_or_else(Node::default, |definition| nodes.lock().unwrap_or_else(PoisonError::into_inner).of(definition))
-}
-
-/// Names of all definitions, sorted.
-pub fn definition_names() -> impl Iterator<Item = &'static str> {
-    table::definitions().keys().copied()
-}
-
-/// An OpenAPI v3 schema with descriptions; references point to `#/components/schemas/`.
-pub fn openapi_definition(name: &str) -> Option<Value> {
-    let definition = table::definition(name)?;
-    let mut out = openapi(definition.raw());
-    let Some(object) = out.as_object_mut() else { return Some(out) };
-    if let Some(text) = descriptions::description_of(name, "") {
-        object.insert("description".to_owned(), json!(text));
-    }
-    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
-        for (field, property) in properties {
-            describe(name, field, property);
-        }
-    }
-    Some(out)
-}
-
-/// Names of the definitions that a definition refers to, directly or not, itself included.
-pub fn definition_closure(name: &str) -> Vec<&'static str> {
-    let mut found = BTreeSet::new();
-    let mut open: Vec<String> = vec![name.to_owned()];
-    while let Some(next) = open.pop() {
-        let Some(definition) = table::definition(&next) else { continue };
-        if found.insert(definition.name) {
-            references(definition.raw(), &mut open);
-        }
-    }
-    found.into_iter().collect()
-}
-
-fn references(value: &Value, out: &mut Vec<String>) {
-    let raw = Raw::of(value);
-    out.extend(raw.reference.map(str::to_owned));
-    for key in ["i", "a"] {
-        if let Some(inner) = raw.get(key) {
-            references(inner, out);
-        }
-    }
-    for property in raw.get("p").and_then(Value::as_object).into_iter().flatten() {
-        references(property.1, out);
-    }
 }
 
 #[derive(Default)]
@@ -188,69 +139,10 @@ fn strings(value: Option<&Value>) -> Vec<String> {
     value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn type_name(code: &str) -> &'static str {
-    match code {
-        "a" => "array",
-        "s" => "string",
-        "i" => "integer",
-        "n" => "number",
-        "b" => "boolean",
-        _ => "object",
-    }
-}
-
-fn openapi(value: &Value) -> Value {
-    let raw = Raw::of(value);
-    let mut out = Map::new();
-    if let Some(name) = raw.reference {
-        out.insert("allOf".to_owned(), json!([{"$ref": format!("#/components/schemas/{name}")}]));
-    }
-    if let Some(code) = raw.kind {
-        out.insert("type".to_owned(), json!(type_name(code)));
-    }
-    if let Some(format) = raw.format {
-        out.insert("format".to_owned(), json!(format));
-    }
-    for (short, long) in [
-        ("r", "required"),
-        ("l", "x-kubernetes-list-type"),
-        ("k", "x-kubernetes-list-map-keys"),
-        ("m", "x-kubernetes-map-type"),
-        ("s", "x-kubernetes-patch-strategy"),
-        ("y", "x-kubernetes-patch-merge-key"),
-        ("g", "x-kubernetes-group-version-kind"),
-        ("u", "x-kubernetes-unions"),
-        ("d", "default"),
-        ("e", "enum"),
-    ] {
-        if let Some(value) = raw.get(short) {
-            out.insert(long.to_owned(), value.clone());
-        }
-    }
-    for (short, long) in [("i", "items"), ("a", "additionalProperties")] {
-        if let Some(inner) = raw.get(short) {
-            out.insert(long.to_owned(), openapi(inner));
-        }
-    }
-    if let Some(properties) = raw.get("p").and_then(Value::as_object) {
-        let all: Map<String, Value> = properties.iter().map(|(name, value)| (name.clone(), openapi(value))).collect();
-        out.insert("properties".to_owned(), Value::Object(all));
-    }
-    // The two scalar unions of Kubernetes have no type in the table.
-    if raw.format == Some("int-or-string") {
-        out.insert("oneOf".to_owned(), json!([{"type": "integer"}, {"type": "string"}]));
-    }
-    Value::Object(out)
-}
-
-fn describe(definition: &str, field: &str, property: &mut Value) {
-    if let (Some(text), Some(object)) = (descriptions::description_of(definition, field), property.as_object_mut()) {
-        object.insert("description".to_owned(), json!(text));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -293,25 +185,5 @@ mod tests {
             assert!(node.properties.contains_key("metadata"), "{}", row.definition);
         }
         assert!(schema("x", "v1", "Y").preserve_unknown);
-    }
-
-    #[test]
-    fn openapi_definitions_carry_prose_and_references() {
-        let definition = openapi_definition("io.k8s.api.apps.v1.DeploymentSpec").unwrap();
-        assert_eq!(definition["type"], json!("object"));
-        assert_eq!(definition["required"], json!(["selector", "template"]));
-        assert_eq!(
-            definition["properties"]["template"]["allOf"][0]["$ref"],
-            json!("#/components/schemas/io.k8s.api.core.v1.PodTemplateSpec")
-        );
-        assert!(definition["properties"]["replicas"]["description"].as_str().unwrap().contains("pods"));
-        assert!(openapi_definition("no.such").is_none());
-    }
-
-    #[test]
-    fn a_closure_holds_what_a_document_must_define() {
-        let closure = definition_closure("io.k8s.api.apps.v1.Deployment");
-        assert!(closure.contains(&"io.k8s.api.core.v1.Container"));
-        assert!(!closure.contains(&"io.k8s.api.core.v1.Namespace"));
     }
 }

@@ -63,12 +63,12 @@ const SELECTABLE: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Field selectors of a kind beside `metadata.name` and `metadata.namespace`.
-pub fn selectable_fields(group: &str, kind: &str) -> &'static [&'static str] {
+pub(crate) fn selectable_fields(group: &str, kind: &str) -> &'static [&'static str] {
     SELECTABLE.iter().find(|row| row.0 == group && row.1 == kind).map_or(&[], |row| row.2)
 }
 
 /// Fields whose value is not what stands at their path, because the object may leave it out or names it otherwise.
-pub fn computed_field(kind: &str, label: &str) -> Option<fn(&Value) -> String> {
+pub(crate) fn computed_field(kind: &str, label: &str) -> Option<fn(&Value) -> String> {
     match (kind, label) {
         ("Job", "status.successful") => Some(|job| count(job, "/status/succeeded")),
         ("ReplicaSet" | "ReplicationController", "status.replicas") => Some(|set| count(set, "/status/replicas")),

@@ -6,7 +6,7 @@ use super::BuiltinKind;
 use super::values::{at, list, quantity, text};
 
 /// Advice about an object that is being written. `old` is `None` for a new object.
-pub fn warnings(kind: &BuiltinKind, object: &Value, old: Option<&Value>) -> Vec<String> {
+pub(crate) fn warnings(kind: &BuiltinKind, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut out = Vec::new();
     match (kind.group, kind.kind) {
         ("discovery.k8s.io", "EndpointSlice") if text(object, "addressType") == "FQDN" => {
@@ -85,7 +85,7 @@ fn fractional_bytes(resources: &Value, names: &[&str], path: &str, out: &mut Vec
 }
 
 /// The warning about a deprecated kind.
-pub fn deprecation_warning(group: &str, kind: &str) -> Option<&'static str> {
+pub(crate) fn deprecation_warning(group: &str, kind: &str) -> Option<&'static str> {
     match (group, kind) {
         ("", "Endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         _ => None,

@@ -215,12 +215,12 @@ impl Reader {
 }
 
 /// RFC 3339 in UTC with whole seconds, the form of `metav1.Time`.
-pub fn time_text(time: Timestamp) -> String {
+pub(crate) fn time_text(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// RFC 3339 in UTC with microseconds, the form of `metav1.MicroTime`.
-pub fn micro_time(time: Timestamp) -> String {
+pub(crate) fn micro_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 

@@ -73,7 +73,7 @@ impl Bounds {
                     let elements = Some(Box::new(shared));
                     Some(Self { most, smallest: 2, elements, is_map: true, ..Self::default() })
                 }
-                _ => Some(Self::of_object(schema, resource)),
+                Additional::None => Some(Self::of_object(schema, resource)),
             },
         }
     }
@@ -129,7 +129,7 @@ fn longest(schema: &Schema) -> Option<u64> {
 pub(super) fn multiplicity(schema: &Schema) -> Option<u64> {
     match (schema.json_type, &schema.additional) {
         (JsonType::Array, _) => schema.constraints.max_items,
-        (JsonType::Object, Additional::Schema(_) | Additional::Anything) => schema.constraints.max_properties,
+        (JsonType::Object, Additional::Schema(_)) => schema.constraints.max_properties,
         _ => Some(1),
     }
 }

@@ -21,7 +21,7 @@ impl Shape for Schema {
     fn entry(&self) -> Option<&Self> {
         match &self.additional {
             Additional::Schema(node) => Some(node),
-            _ => None,
+            Additional::None => None,
         }
     }
 

@@ -27,23 +27,23 @@ use serde_json::Value;
 use crate::field::{Fault, FieldError};
 use crate::schema::{self, Schema, validate};
 
-pub use rules::{OBJECT_BUDGET, RULE_BUDGET, Rules};
+pub(crate) use rules::Rules;
 
 /// Parses the schema of a CRD and compiles its rules, with all findings of both. `path` is the schema's place in the CRD,
 /// as `spec.versions[0].schema.openAPIV3Schema`.
-pub fn compile_schema(path: &str, source: &Value) -> Result<(Schema, Rules), Vec<FieldError>> {
+pub(crate) fn compile_schema(path: &str, source: &Value) -> Result<(Schema, Rules), Vec<FieldError>> {
     let schema = Schema::from_openapi_at(path, source)?;
     let rules = Rules::compile(path, &schema)?;
     Ok((schema, rules))
 }
 
 /// Everything that is wrong with an object: by schema, and, if it is well-formed enough for them, by rules.
-pub fn validate_object(schema: &Schema, rules: &Rules, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate_object(schema: &Schema, rules: &Rules, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     with_rules(validate(schema, new, old), rules, new, old)
 }
 
 /// As `validate_object`, after a write to the status: only that is judged by schema, and called by its own paths.
-pub fn validate_status(schema: &Schema, rules: &Rules, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate_status(schema: &Schema, rules: &Rules, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     with_rules(schema::validate_status(schema, new, old), rules, new, old)
 }
 

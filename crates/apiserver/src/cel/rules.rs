@@ -19,15 +19,15 @@ use crate::schema::path::{child, index, key, shown};
 use crate::schema::{Additional, KeyedItems, ListType, Rule, Schema, equal_by_schema};
 
 /// Cost units one rule may spend on one value: about a tenth of a second on the real server.
-pub const RULE_BUDGET: u64 = 1_000_000;
+pub(crate) const RULE_BUDGET: u64 = 1_000_000;
 /// Cost units all rules together may spend on one object.
-pub const OBJECT_BUDGET: u64 = 10_000_000;
+pub(crate) const OBJECT_BUDGET: u64 = 10_000_000;
 /// Bytes of a message that a rule computes.
 const MESSAGE_LIMIT: usize = 5 * 1024;
 
 /// The compiled rules of a schema.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub(crate) struct Rules {
     schema: Schema,
     root: Option<RuleNode>,
 }
@@ -53,7 +53,7 @@ struct Program {
 
 impl Rules {
     /// Compiles all rules of a schema; findings name places below `path`.
-    pub fn compile(path: &str, schema: &Schema) -> Result<Self, Vec<FieldError>> {
+    pub(crate) fn compile(path: &str, schema: &Schema) -> Result<Self, Vec<FieldError>> {
         let limits = (cost::RULE_LIMIT, cost::SCHEMA_LIMIT);
         Self::compile_within(path, schema, limits)
     }
@@ -68,12 +68,12 @@ impl Rules {
         if compiler.findings.is_empty() { Ok(Self { schema: schema.clone(), root }) } else { Err(compiler.findings) }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 
     /// The findings about a whole object that replaces `old`. It must be valid by its schema.
-    pub fn check(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    pub(crate) fn check(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let Some(root) = &self.root else { return Vec::new() };
         let ratchet = Ratchet { current: old.map(|old| (&self.schema, new, old)), parent: None };
         let mut run = Run { findings: Vec::new(), remaining: OBJECT_BUDGET, compared: None };
@@ -202,7 +202,7 @@ impl Compiler {
         };
         let bounds = Bounds::of(schema, around.resource).unwrap_or_default();
         let times = around.times.unwrap_or_else(|| bounds.times_in_request());
-        let rules = schema.rules.iter().enumerate().filter(|(_, rule)| !rule.rule.trim().is_empty());
+        let rules = schema.rules.iter().enumerate().filter(|(_, rule)| !rule.expression.trim().is_empty());
         rules
             .filter_map(|(position, rule)| {
                 let place = index(&place, position);
@@ -232,7 +232,7 @@ impl Compiler {
             let value = Some(rule_text(rule));
             self.findings.push(FieldError { fault: field::Fault::Invalid, path: child(place, field), value, detail });
         };
-        let condition = match expression(&rule.rule, &variables) {
+        let condition = match expression(&rule.expression, &variables) {
             Ok((condition, Ty::Bool)) => Some(condition),
             Ok(_) => {
                 refuse("rule", "cel expression must evaluate to a bool".to_owned());
@@ -254,7 +254,11 @@ impl Compiler {
         let uses_old = condition.mentions("oldSelf");
         if let Some(list) = uncorrelated.filter(|_| uses_old) {
             let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
-            self.findings.push(FieldError::invalid(child(place, "rule"), &Value::from(rule.rule.as_str()), detail));
+            self.findings.push(FieldError::invalid(
+                child(place, "rule"),
+                &Value::from(rule.expression.as_str()),
+                detail,
+            ));
         } else if rule.optional_old_self && !uses_old {
             let detail = "may not be set if oldSelf is not used in rule";
             self.findings.push(FieldError::invalid(child(place, "optionalOldSelf"), &Value::Bool(true), detail));
@@ -296,7 +300,7 @@ fn rule_text(rule: &Rule) -> String {
     let reason = if rule.reason.is_empty() { "null".to_owned() } else { text(&rule.reason) };
     format!(
         r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{reason},"FieldPath":{},"OptionalOldSelf":{}}}"#,
-        text(&rule.rule),
+        text(&rule.expression),
         text(&rule.message),
         text(&rule.message_expression),
         text(&rule.field_path),
@@ -558,7 +562,7 @@ const MESSAGE_OUT_OF_BUDGET: &str =
 
 /// How a rule is called in a finding: by its message, or else by its text.
 fn rule_name(rule: &Rule) -> &str {
-    if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() }
+    if rule.message.is_empty() { rule.expression.trim() } else { rule.message.trim() }
 }
 
 fn evaluate<'a>(

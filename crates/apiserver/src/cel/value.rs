@@ -135,8 +135,7 @@ impl<'a> View<'a> {
         if let Some(node) = self.schema.field(name) {
             return Some((node, node.embedded_resource));
         }
-        let free = matches!(self.schema.additional, Additional::Anything) || self.is_map();
-        free.then_some((&*ANYTHING, false))
+        self.is_map().then_some((&*ANYTHING, false))
     }
 
     /// The field written as `name` in an expression, if the object has it and its schema knows it.

@@ -147,7 +147,6 @@ async fn fill(cluster: &Arc<Cluster>, key: &str) -> AttemptResult {
         service_account: account_name,
         service_account_uid: &account.index.uid,
         secret: name,
-        secret_uid: &entry.index.uid,
     };
     let token = signer.secret_token(cluster, &binding);
     let ca = signer.ca_certificate();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::server::{Cluster, Server, TokenBinding, TokenSigner};
+use crate::server::{Builder, Cluster, TokenBinding, TokenSigner};
 use crate::testing::{Fixture, builder, config_map};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -232,7 +232,7 @@ async fn clusters_are_isolated_and_the_same_seed_gives_the_same_objects() {
 #[tokio::test]
 async fn a_server_finds_its_clusters_again_and_goes_on() {
     let directory = tempfile::tempdir().unwrap();
-    let start = || Server::builder().kinds(crate::testing::kinds()).data_dir(directory.path());
+    let start = || Builder::default().kinds(crate::testing::kinds()).data_dir(directory.path());
     let f = Fixture::of(start()).await;
     crate::rest::tests::custom::established(&f, crate::rest::tests::custom::cars()).await;
     let made = f.ok("POST", MAPS, config_map("a")).await;

@@ -12,7 +12,7 @@ const MAX_CACHED_CATALOGS: usize = 4;
 
 /// The catalogs of a server's clusters, newest last.
 #[derive(Debug)]
-pub struct CatalogCache<K> {
+pub(crate) struct CatalogCache<K> {
     cached: Mutex<VecDeque<CachedCatalog<K>>>,
 }
 
@@ -30,7 +30,7 @@ impl<K> Default for CatalogCache<K> {
 
 impl<K> CatalogCache<K> {
     /// The catalog of exactly these kinds, in this order.
-    pub fn get_or_build(&self, kinds: Vec<Arc<K>>, build: impl FnOnce(&[Arc<K>]) -> Catalog) -> Arc<Catalog> {
+    pub(crate) fn get_or_build(&self, kinds: Vec<Arc<K>>, build: impl FnOnce(&[Arc<K>]) -> Catalog) -> Arc<Catalog> {
         let is_same = |known: &[Arc<K>]| {
             known.len() == kinds.len() && known.iter().zip(&kinds).all(|(one, other)| Arc::ptr_eq(one, other))
         };

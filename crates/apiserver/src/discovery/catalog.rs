@@ -13,42 +13,42 @@ use crate::schema::Node;
 
 /// One resource in one version.
 #[derive(Debug, Clone, Default)]
-pub struct ApiResource {
-    pub group: String,
-    pub version: String,
-    pub plural: String,
-    pub singular: String,
-    pub kind: String,
-    pub list_kind: String,
-    pub namespaced: bool,
-    pub verbs: Vec<String>,
-    pub short_names: Vec<String>,
-    pub categories: Vec<String>,
-    pub subresources: Vec<ApiSubresource>,
-    pub schema: Node,
+pub(crate) struct ApiResource {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) namespaced: bool,
+    pub(crate) verbs: Vec<String>,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) subresources: Vec<ApiSubresource>,
+    pub(crate) schema: Node,
     /// Built-in kinds take strategic merge patches; custom ones do not.
-    pub strategic_merge: bool,
+    pub(crate) strategic_merge: bool,
     /// Name of the schema in OpenAPI documents; made from group, version and kind if `None`.
-    pub definition: Option<String>,
+    pub(crate) definition: Option<String>,
     /// Changes whenever the schema does.
-    pub shape: u64,
+    pub(crate) shape: u64,
     /// Group, version and kind under which objects are kept; `None` for what is not stored, or in no
     /// version that is served.
-    pub stored_as: Option<String>,
+    pub(crate) stored_as: Option<String>,
 }
 
 /// A subresource. `group` and `version` are empty where they are the parent's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ApiSubresource {
-    pub name: String,
-    pub kind: String,
-    pub group: String,
-    pub version: String,
-    pub verbs: Vec<String>,
+pub(crate) struct ApiSubresource {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) verbs: Vec<String>,
 }
 
 /// Where the kinds come from.
-pub trait KindSource: Send + Sync {
+pub(crate) trait KindSource: Send + Sync {
     /// Changes whenever `resources` would answer differently.
     fn revision(&self) -> u64;
     /// Every served resource, once per served version.
@@ -61,28 +61,28 @@ pub trait KindSource: Send + Sync {
 
 /// A group with its versions, preferred first.
 #[derive(Debug, Clone)]
-pub struct Group {
-    pub name: String,
-    pub versions: Vec<(String, Vec<Arc<ApiResource>>)>,
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) versions: Vec<(String, Vec<Arc<ApiResource>>)>,
 }
 
 /// A snapshot of what is served.
 #[derive(Debug, Clone, Default)]
-pub struct Catalog {
-    pub groups: Vec<Group>,
+pub(crate) struct Catalog {
+    pub(crate) groups: Vec<Group>,
     /// Its documents of aggregated discovery once they were asked for: of the named groups, of the core group.
     aggregated: [OnceLock<Printed>; 2],
 }
 
 /// An encoded document.
 #[derive(Debug, Clone)]
-pub struct Printed {
-    pub json: Bytes,
-    pub etag: String,
+pub(crate) struct Printed {
+    pub(crate) json: Bytes,
+    pub(crate) etag: String,
 }
 
 impl Catalog {
-    pub fn new(resources: Vec<Arc<ApiResource>>) -> Self {
+    pub(crate) fn new(resources: Vec<Arc<ApiResource>>) -> Self {
         let mut by_group: BTreeMap<String, BTreeMap<String, Vec<Arc<ApiResource>>>> = BTreeMap::new();
         for resource in resources {
             let versions = by_group.entry(resource.group.clone()).or_default();
@@ -101,21 +101,21 @@ impl Catalog {
     }
 
     /// The document of aggregated discovery of the core group or of all others, which is printed once.
-    pub fn aggregated(&self, core: bool, print: impl FnOnce() -> Printed) -> &Printed {
+    pub(crate) fn aggregated(&self, core: bool, print: impl FnOnce() -> Printed) -> &Printed {
         self.aggregated[usize::from(core)].get_or_init(print)
     }
 
-    pub fn named_groups(&self) -> impl Iterator<Item = &Group> {
+    pub(crate) fn named_groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().filter(|group| !group.name.is_empty())
     }
 
-    pub fn resources(&self, group: &str, version: &str) -> Option<&[Arc<ApiResource>]> {
+    pub(crate) fn resources(&self, group: &str, version: &str) -> Option<&[Arc<ApiResource>]> {
         let group = self.groups.iter().find(|candidate| candidate.name == group)?;
         group.versions.iter().find(|(name, _)| name == version).map(|(_, resources)| resources.as_slice())
     }
 
     /// Group and version of everything served, in order.
-    pub fn group_versions(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn group_versions(&self) -> impl Iterator<Item = (&str, &str)> {
         self.groups
             .iter()
             .flat_map(|group| group.versions.iter().map(|(version, _)| (group.name.as_str(), version.as_str())))
@@ -149,7 +149,7 @@ fn group_priority(group: &str) -> u32 {
 }
 
 /// Best version first: stable before beta before alpha, newer before older, anything else last by name.
-pub fn compare_versions(left: &str, right: &str) -> Ordering {
+pub(crate) fn compare_versions(left: &str, right: &str) -> Ordering {
     match (rank(left), rank(right)) {
         (Some(a), Some(b)) => b.cmp(&a),
         (Some(_), None) => Ordering::Less,

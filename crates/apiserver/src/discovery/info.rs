@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub const KUBERNETES_VERSION: &str = "v1.34.4";
 
 /// `/version`. The suffix distinguishes it from a real server.
-pub fn version() -> Value {
+pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": "34",
         "emulationMajor": "1", "emulationMinor": "34",
@@ -31,13 +31,13 @@ fn architecture() -> &'static str {
 
 /// The outcome of one named check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    pub name: &'static str,
-    pub healthy: bool,
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) healthy: bool,
 }
 
 /// Code and text of `/healthz`, `/livez` or `/readyz` (`endpoint` without slash), or of one check below them.
-pub fn health(
+pub(crate) fn health(
     endpoint: &str,
     single: Option<&str>,
     checks: &[Check],

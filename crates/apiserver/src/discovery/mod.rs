@@ -1,8 +1,8 @@
 //! Discovery: groups, versions and resources, in the legacy and in the aggregated form.
 
-pub mod cache;
-pub mod catalog;
-pub mod info;
+pub(crate) mod cache;
+pub(crate) mod catalog;
+pub(crate) mod info;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,23 +10,23 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-pub use cache::CatalogCache;
-pub use catalog::{ApiResource, ApiSubresource, Catalog, Group, KindSource, Printed};
+pub(crate) use cache::CatalogCache;
+pub(crate) use catalog::{ApiResource, ApiSubresource, Catalog, Group, KindSource, Printed};
 
 /// `/api`.
-pub fn legacy_versions(server_address: &str) -> Value {
+pub(crate) fn legacy_versions(server_address: &str) -> Value {
     json!({"kind": "APIVersions", "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]})
 }
 
 /// `/apis`: all groups but the core one.
-pub fn group_list(catalog: &Catalog) -> Value {
+pub(crate) fn group_list(catalog: &Catalog) -> Value {
     let groups: Vec<Value> = catalog.named_groups().map(group_fields).map(Value::Object).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/<group>`.
-pub fn group(catalog: &Catalog, name: &str) -> Option<Value> {
+pub(crate) fn group(catalog: &Catalog, name: &str) -> Option<Value> {
     let found = catalog.named_groups().find(|group| group.name == name)?;
     let mut fields = group_fields(found);
     fields.insert("kind".to_owned(), json!("APIGroup"));
@@ -45,7 +45,7 @@ fn group_fields(group: &Group) -> Map<String, Value> {
 }
 
 /// `/api/v1` and `/apis/<group>/<version>`.
-pub fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let resources = catalog.resources(group, version)?;
     let mut entries: Vec<(String, Value)> = Vec::new();
     for resource in resources {
@@ -91,7 +91,7 @@ fn storage_version_hash(stored: &str) -> String {
 }
 
 /// Aggregated discovery: the core group (`/api`) or all others (`/apis`).
-pub fn aggregated(catalog: &Catalog, core: bool) -> &Printed {
+pub(crate) fn aggregated(catalog: &Catalog, core: bool) -> &Printed {
     catalog.aggregated(core, || printed(&aggregated_groups(catalog, core)))
 }
 
@@ -103,10 +103,10 @@ fn aggregated_groups(catalog: &Catalog, core: bool) -> Value {
 }
 
 /// The version in which aggregated discovery is served.
-pub const AGGREGATED_VERSION: &str = "v2";
+pub(crate) const AGGREGATED_VERSION: &str = "v2";
 
 /// A document with the tag by which clients ask for it again.
-pub fn printed(document: &Value) -> Printed {
+pub(crate) fn printed(document: &Value) -> Printed {
     let json = Bytes::from(document.to_string());
     let hex = Sha256::digest(&json).iter().fold(String::new(), |out, byte| out + &format!("{byte:02X}"));
     Printed { json, etag: format!("\"{hex}\"") }
@@ -158,7 +158,7 @@ fn put_unless_empty(out: &mut Value, key: &str, list: &[String]) {
 }
 
 /// `v1` or `apps/v1`.
-pub fn join(group: &str, version: &str) -> String {
+pub(crate) fn join(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 

@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::http::call::Answering;
 use crate::http::{Answer, Backend, Call, Content, Event};
 use crate::metrics::StorageFigures;
-use crate::registry::{ColumnSource, Origin, PrinterColumn, ResourceInfo, Version};
+use crate::registry::{Origin, PrinterColumn, ResourceInfo, Version};
 use crate::rest::request::{ContentType, Options, Request, Verb};
 use crate::rest::response::{Body, Response, WatchStream};
 use crate::server::Cluster;
@@ -154,7 +154,7 @@ impl Backend for ClusterBackend {
 }
 
 fn custom_column(column: &PrinterColumn) -> Option<Column> {
-    let ColumnSource::JsonPath(path) = &column.source else { return None };
+    let path = &column.json_path;
     let description = match column.description.as_str() {
         "" => format!("Custom resource definition column (in JSONPath format): {path}"),
         given => given.to_owned(),

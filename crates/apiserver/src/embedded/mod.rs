@@ -6,20 +6,27 @@ mod backend;
 mod tests;
 
 use std::collections::BTreeMap;
+#[cfg(feature = "tls")]
 use std::io;
 use std::net::SocketAddr;
+#[cfg(feature = "durable")]
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
 use crate::auth::{Secret, User};
+#[cfg(feature = "tls")]
 use crate::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
+#[cfg(feature = "tls")]
 use crate::http::tls::TlsError;
-use crate::http::{self, Authority, Clusters, Edge, Limits, Listening, LocalService};
+use crate::http::{self, Clusters, Edge, Limits, LocalService};
+#[cfg(feature = "tls")]
+use crate::http::{Authority, Listening};
 use crate::server::access::{NoEscalation, Reviews, TokenRequests};
 use crate::server::pods::PodAdmission;
 use crate::server::{Builder, Cluster, Server, StartError, Template, builtins};
+#[cfg(feature = "durable")]
 use crate::store::file_log;
 use backend::ClusterBackend;
 
@@ -41,8 +48,10 @@ const REVIEWS: &[(&str, &str)] = &[
 pub enum EmbeddedError {
     #[error(transparent)]
     Storage(#[from] StartError),
+    #[cfg(feature = "tls")]
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[cfg(feature = "tls")]
     #[error("cannot listen on {address}")]
     Listen { address: SocketAddr, source: io::Error },
 }
@@ -51,6 +60,7 @@ pub enum EmbeddedError {
 #[derive(Debug, Default)]
 pub struct Options {
     /// The data directory; in memory if `None`.
+    #[cfg(feature = "durable")]
     pub data_dir: Option<PathBuf>,
     pub limits: Limits,
 }
@@ -59,6 +69,7 @@ pub struct Options {
 #[derive(Debug, Clone)]
 pub struct Embedded {
     server: Arc<Server>,
+    #[cfg(feature = "tls")]
     authority: Arc<Authority>,
     clusters: Arc<EdgeClusters>,
     edge: Edge,
@@ -67,28 +78,26 @@ pub struct Embedded {
 impl Embedded {
     /// Starts a server with all built-in kinds on the current runtime.
     pub async fn start(options: Options) -> Result<Self, EmbeddedError> {
-        Self::with(Server::builder(), options).await
+        Self::with(Builder::default(), options).await
     }
 
     /// As `start`, for a builder that was given a clock, a seed or admission steps before.
     pub async fn with(builder: Builder, options: Options) -> Result<Self, EmbeddedError> {
-        let now = jiff::Timestamp::now();
-        let authority = match &options.data_dir {
+        #[cfg(feature = "durable")]
+        let builder = match &options.data_dir {
             Some(path) => {
                 file_log::prepare_directory(path).map_err(StartError::Storage)?;
-                Authority::load_or_generate(&path.join("pki"), now)?
+                builder.data_dir(path)
             }
-            None => Authority::generate(now)?,
-        };
-        let authority = Arc::new(authority);
-        let builder = match &options.data_dir {
-            Some(path) => builder.data_dir(path),
             None => builder,
+        };
+        #[cfg(feature = "tls")]
+        let (builder, authority) = {
+            let authority = Arc::new(authority(&options)?);
+            (builder.token_key(authority.token_key().clone()).token_signer(authority.clone()), authority)
         };
         let mut builder = builder
             .kinds(builtins::resources())
-            .token_key(authority.token_key().clone())
-            .token_signer(authority.clone())
             .admission(Arc::new(PodAdmission))
             .admission(Arc::new(NoEscalation))
             .synthetic("", "serviceaccounts", Some("token"), Arc::new(TokenRequests));
@@ -100,7 +109,13 @@ impl Embedded {
         let _ = clusters.server.set(Arc::downgrade(&server));
         server.cluster(ROOT_CLUSTER);
         let edge = Edge::new(clusters.clone(), options.limits);
-        Ok(Self { server, authority, clusters, edge })
+        Ok(Self {
+            server,
+            #[cfg(feature = "tls")]
+            authority,
+            clusters,
+            edge,
+        })
     }
 
     /// Ends all watches and the work of all clusters. The data directory is free once the last handle is dropped:
@@ -124,7 +139,7 @@ impl Embedded {
     /// A service for clients in the same process that act as this user.
     pub fn service(&self, cluster: &str, user: User) -> LocalService {
         self.server.cluster(cluster);
-        LocalService::new(self.edge.clone()).in_cluster(cluster).as_user(user)
+        LocalService::new(self.edge.clone()).in_cluster(cluster).for_user(user)
     }
 
     /// A new token by which its holder is this user, in one cluster.
@@ -134,15 +149,19 @@ impl Embedded {
         token
     }
 
+    /// The certificate authority, which also signs tokens of service accounts.
+    #[cfg(feature = "tls")]
     pub fn authority(&self) -> &Arc<Authority> {
         &self.authority
     }
 
-    pub fn edge(&self) -> &Edge {
-        &self.edge
+    /// A service for clients in the same process that bring their own credentials, and name the cluster in the path.
+    pub fn open_service(&self) -> LocalService {
+        LocalService::new(self.edge.clone())
     }
 
     /// Serves HTTPS on this address until the result is shut down or dropped. `hosts` are further names of the server.
+    #[cfg(feature = "tls")]
     pub async fn listen(&self, address: SocketAddr, hosts: &[String]) -> Result<Listening, EmbeddedError> {
         let tls = self.authority.server_config(hosts, jiff::Timestamp::now())?;
         let listening = http::listen(self.edge.clone(), tls, address).await;
@@ -150,6 +169,7 @@ impl Embedded {
     }
 
     /// A kubeconfig with one context per cluster, each an administrator's.
+    #[cfg(feature = "tls")]
     pub fn admin_kubeconfig(&self, address: SocketAddr, clusters: &[&str]) -> Secret {
         let admin = || User::authenticated("kubernetes-admin", ["system:masters".to_owned()]);
         let contexts: Vec<ContextEntry> = clusters
@@ -172,6 +192,18 @@ impl Embedded {
             format!("https://{address}/clusters/{cluster}")
         }
     }
+}
+
+/// The authority in the data directory, or one that lives as long as the process.
+#[cfg(feature = "tls")]
+fn authority(options: &Options) -> Result<Authority, TlsError> {
+    let now = jiff::Timestamp::now();
+    #[cfg(feature = "durable")]
+    if let Some(path) = &options.data_dir {
+        return Authority::load_or_generate(&path.join("pki"), now);
+    }
+    let _ = options;
+    Authority::generate(now)
 }
 
 /// The clusters as the edge finds them. Only those that exist are found: a request never makes one.

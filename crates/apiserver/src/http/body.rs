@@ -18,7 +18,7 @@ use crate::error::{ApiError, Reason};
 /// The body of every answer.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-pub fn full(bytes: Bytes) -> ResponseBody {
+pub(crate) fn full(bytes: Bytes) -> ResponseBody {
     Full::new(bytes).boxed_unsync()
 }
 
@@ -58,13 +58,13 @@ impl<B: Body + Unpin, G: Unpin> Body for WithGuard<B, G> {
 
 /// A body whose data comes in pieces of a limited size. What has not been asked for yet is not read either.
 #[derive(Debug)]
-pub struct InPieces<B> {
+pub(crate) struct InPieces<B> {
     body: B,
     rest: Bytes,
 }
 
 impl<B> InPieces<B> {
-    pub fn new(body: B) -> Self {
+    pub(crate) fn new(body: B) -> Self {
         Self { body, rest: Bytes::new() }
     }
 
@@ -102,7 +102,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for InPieces<B> {
 }
 
 /// Reads a whole request body, at most `MAX_BODY_BYTES` and no longer than `time`.
-pub async fn read<B>(body: B, time: Duration) -> Result<Bytes, ApiError>
+pub(crate) async fn read<B>(body: B, time: Duration) -> Result<Bytes, ApiError>
 where
     B: Body,
     B::Error: std::fmt::Display,
@@ -146,10 +146,10 @@ fn too_large() -> ApiError {
 }
 
 /// Turns an object of an event into the form that was asked for.
-pub type Transform = Box<dyn FnMut(&Event) -> Bytes + Send>;
+pub(crate) type Transform = Box<dyn FnMut(&Event) -> Bytes + Send>;
 
 /// A stream of events as a body. Ends with the events, or when the server shuts down.
-pub struct WatchBody {
+pub(crate) struct WatchBody {
     events: Events,
     transform: Option<Transform>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -165,7 +165,7 @@ impl std::fmt::Debug for WatchBody {
 }
 
 impl WatchBody {
-    pub fn new(
+    pub(crate) fn new(
         events: Events,
         transform: Option<Transform>,
         stop: Pin<Box<dyn Future<Output = ()> + Send>>,

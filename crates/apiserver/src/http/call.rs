@@ -24,26 +24,26 @@ use crate::table::Columns;
 
 /// An authenticated and authorized request for a resource.
 #[derive(Debug, Clone)]
-pub struct Call {
-    pub info: RequestInfo,
-    pub user: User,
+pub(crate) struct Call {
+    pub(crate) info: RequestInfo,
+    pub(crate) user: User,
     /// The header as sent; `None` means JSON.
-    pub content_type: Option<String>,
-    pub user_agent: String,
-    pub body: Bytes,
+    pub(crate) content_type: Option<String>,
+    pub(crate) user_agent: String,
+    pub(crate) body: Bytes,
 }
 
 /// One event of a watch. `kind` is `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    pub kind: &'static str,
-    pub object: Bytes,
+pub(crate) struct Event {
+    pub(crate) kind: &'static str,
+    pub(crate) object: Bytes,
 }
 
-pub type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
+pub(crate) type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
 
 /// The response of the backend.
-pub enum Content {
+pub(crate) enum Content {
     /// An object or a list, as JSON.
     Object(Bytes),
     Watch(Events),
@@ -61,23 +61,24 @@ impl fmt::Debug for Content {
 }
 
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub content: Content,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content: Content,
     /// Texts of `Warning` headers.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Answer {
-    pub fn object(status: u16, json: impl Into<Bytes>) -> Self {
+    #[cfg(test)]
+    pub(crate) fn object(status: u16, json: impl Into<Bytes>) -> Self {
         Self { status, content: Content::Object(json.into()), warnings: Vec::new() }
     }
 }
 
-pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, ApiError>> + Send>>;
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Answer, ApiError>> + Send>>;
 
 /// The backend of one cluster.
-pub trait Backend: KindSource {
+pub(crate) trait Backend: KindSource {
     /// Serves a call. The future may be dropped when the client goes away: whatever must not be half done has to
     /// happen between two awaits.
     fn call(&self, call: Call) -> Answering;
@@ -92,10 +93,10 @@ pub trait Backend: KindSource {
 }
 
 /// One cluster as the edge sees it. An idle one holds no documents.
-pub struct ClusterEdge {
-    pub backend: Arc<dyn Backend>,
-    pub authenticator: Arc<Authenticator>,
-    pub rbac: Arc<Rbac>,
+pub(crate) struct ClusterEdge {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) rbac: Arc<Rbac>,
     catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
     pub(super) documents: Documents,
 }
@@ -107,12 +108,12 @@ impl fmt::Debug for ClusterEdge {
 }
 
 impl ClusterEdge {
-    pub fn new(backend: Arc<dyn Backend>, authenticator: Arc<Authenticator>, rbac: Arc<Rbac>) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, authenticator: Arc<Authenticator>, rbac: Arc<Rbac>) -> Self {
         Self { backend, authenticator, rbac, catalog: Mutex::default(), documents: Documents::default() }
     }
 
     /// The catalog of the present kinds; made again only when they have changed.
-    pub fn catalog(&self) -> Arc<Catalog> {
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let revision = self.backend.revision();
         let mut held = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
         match held.as_ref() {
@@ -138,7 +139,7 @@ impl ClusterEdge {
 }
 
 /// Finds the cluster of a request: `None` is the server's own, others are named by `/clusters/<name>/`.
-pub trait Clusters: Send + Sync {
+pub(crate) trait Clusters: Send + Sync {
     fn cluster(&self, name: Option<&str>) -> Option<Arc<ClusterEdge>>;
 }
 

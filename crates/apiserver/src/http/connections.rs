@@ -149,12 +149,12 @@ impl Connections {
     }
 
     /// How many connections are open.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.shared.table.lock().open.len()
     }
 
     /// Completes when no connection is open.
-    pub async fn none_left(&self) {
+    pub(crate) async fn none_left(&self) {
         loop {
             let changed = self.shared.room.notified();
             if self.count() == 0 {

@@ -40,11 +40,11 @@ use crate::table::{Columns, IncludeObject};
 
 /// Request extension with a user that is already authenticated (client certificate, same process).
 #[derive(Debug, Clone)]
-pub struct Identity(pub User);
+pub(crate) struct Identity(pub(crate) User);
 
 /// Put into a request's extensions to send it to a cluster without the path prefix.
 #[derive(Debug, Clone)]
-pub struct InCluster(pub Arc<str>);
+pub(crate) struct InCluster(pub(crate) Arc<str>);
 
 /// Response extension that marks a watch.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ pub(super) struct Streaming;
 
 /// The edge. Cheap to clone; all clones are one server.
 #[derive(Clone)]
-pub struct Edge {
+pub(crate) struct Edge {
     inner: Arc<Inner>,
 }
 
@@ -81,7 +81,7 @@ struct Trace {
 }
 
 impl Edge {
-    pub fn new(clusters: impl Clusters + 'static, limits: Limits) -> Self {
+    pub(crate) fn new(clusters: impl Clusters + 'static, limits: Limits) -> Self {
         let inner = Inner {
             clusters: Box::new(clusters),
             gate: Gate::new(&limits),
@@ -93,21 +93,22 @@ impl Edge {
         Self { inner: Arc::new(inner) }
     }
 
-    pub fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.inner.limits
     }
 
-    pub fn metrics(&self) -> &Arc<Metrics> {
+    #[cfg(test)]
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.inner.metrics
     }
 
     /// Ends all watches and refuses new ones. Running requests finish.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.inner.stopping.send_replace(true);
     }
 
     /// Completes when `stop` was called.
-    pub fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    pub(crate) fn stopped(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let mut receiver = self.inner.stopping.subscribe();
         Box::pin(async move {
             // An error means that the server is gone altogether.
@@ -116,7 +117,7 @@ impl Edge {
     }
 
     /// Answers one request. Never fails: whatever goes wrong becomes a `Status`.
-    pub async fn handle<B>(&self, request: Request<B>) -> Response<ResponseBody>
+    pub(crate) async fn handle<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body + Send,
         B::Data: Send,

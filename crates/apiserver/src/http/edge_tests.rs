@@ -392,7 +392,7 @@ async fn a_kube_client_works_without_a_socket() {
     use k8s_openapi::api::core::v1::ConfigMap;
     let (server, toy) = server_with(Limits::default());
     let service = LocalService::new(server)
-        .as_user(User::authenticated("root", ["system:masters".to_owned()]))
+        .for_user(User::authenticated("root", ["system:masters".to_owned()]))
         .in_cluster("west");
     let client = kube::Client::new(service, "n");
     let api: kube::Api<ConfigMap> = kube::Api::default_namespaced(client.clone());

@@ -17,15 +17,15 @@ use crate::table::{Columns, IncludeObject, partial_metadata, partial_metadata_li
 
 /// The inputs of a table besides the object.
 #[derive(Debug, Clone, Copy)]
-pub struct TableContext<'a> {
-    pub columns: Option<&'a Columns>,
-    pub include: IncludeObject,
-    pub headings: bool,
-    pub now: Timestamp,
+pub(crate) struct TableContext<'a> {
+    pub(crate) columns: Option<&'a Columns>,
+    pub(crate) include: IncludeObject,
+    pub(crate) headings: bool,
+    pub(crate) now: Timestamp,
 }
 
 /// The body of an answer; the bytes pass untouched wherever the form allows it.
-pub fn encode(json: Bytes, output: Output, context: TableContext<'_>) -> Result<Bytes, ApiError> {
+pub(crate) fn encode(json: Bytes, output: Output, context: TableContext<'_>) -> Result<Bytes, ApiError> {
     // Discovery documents are made in their shape.
     let has_its_shape = matches!(output.shape, Shape::Native | Shape::AggregatedDiscovery(_));
     if output.format == Format::Json && has_its_shape && !output.pretty {
@@ -83,7 +83,7 @@ fn is_status(value: &Value) -> bool {
 }
 
 /// A `Status` keeps its form; everything else becomes what was asked for.
-pub fn reshape(value: Value, shape: Shape, context: TableContext<'_>) -> Value {
+pub(crate) fn reshape(value: Value, shape: Shape, context: TableContext<'_>) -> Value {
     if is_status(&value) {
         return value;
     }
@@ -98,7 +98,7 @@ pub fn reshape(value: Value, shape: Shape, context: TableContext<'_>) -> Value {
 }
 
 /// Compresses a large answer if the client takes it.
-pub fn compress(body: Bytes, request: &HeaderMap) -> (Bytes, bool) {
+pub(crate) fn compress(body: Bytes, request: &HeaderMap) -> (Bytes, bool) {
     if body.len() < GZIP_FROM_BYTES || !accepts_gzip(request) {
         return (body, false);
     }
@@ -123,7 +123,7 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
 }
 
 /// Adds `Warning` headers; characters that cannot stand in one are replaced.
-pub fn put_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+pub(crate) fn put_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     for text in warnings {
         let safe: String = text
             .chars()

@@ -14,7 +14,7 @@ use crate::error::{ApiError, Details, Reason};
 type Owner = (String, String);
 
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     reads: Arc<Semaphore>,
     writes: Arc<Semaphore>,
     watches: Arc<Semaphore>,
@@ -30,22 +30,22 @@ const UNIT_BYTES: usize = 1024;
 
 /// A place among the running requests.
 #[derive(Debug)]
-pub struct Place(#[allow(dead_code)] Option<OwnedSemaphorePermit>); // held for its drop
+pub(crate) struct Place(#[allow(dead_code)] Option<OwnedSemaphorePermit>); // held for its drop
 
 /// A permit for a response until it has been read.
 #[derive(Debug)]
-pub struct ResponsePlace(#[allow(dead_code)] Option<OwnedSemaphorePermit>); // held for its drop
+pub(crate) struct ResponsePlace(#[allow(dead_code)] Option<OwnedSemaphorePermit>); // held for its drop
 
 /// A place among the open watches.
 #[derive(Debug)]
-pub struct WatchPlace {
+pub(crate) struct WatchPlace {
     _place: OwnedSemaphorePermit,
     owner: Owner,
     per_user: Arc<Mutex<HashMap<Owner, usize>>>,
 }
 
 impl Gate {
-    pub fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         let max_response_units = u32::try_from(limits.max_response_bytes / UNIT_BYTES).unwrap_or(u32::MAX);
         Self {
             responses: Arc::new(Semaphore::new(max_response_units as usize)),
@@ -58,7 +58,7 @@ impl Gate {
         }
     }
 
-    pub fn request(&self, user: &User, verb: &str) -> Result<Place, ApiError> {
+    pub(crate) fn request(&self, user: &User, verb: &str) -> Result<Place, ApiError> {
         if user.is_master() {
             return Ok(Place(None));
         }
@@ -69,7 +69,7 @@ impl Gate {
     }
 
     /// Makes room for a response of so many bytes.
-    pub fn response(&self, user: &User, bytes: usize) -> Result<ResponsePlace, ApiError> {
+    pub(crate) fn response(&self, user: &User, bytes: usize) -> Result<ResponsePlace, ApiError> {
         if user.is_master() {
             return Ok(ResponsePlace(None));
         }
@@ -80,7 +80,7 @@ impl Gate {
         permit.map(|permit| ResponsePlace(Some(permit))).map_err(refused)
     }
 
-    pub fn watch(&self, user: &User, cluster: Option<&str>) -> Result<WatchPlace, ApiError> {
+    pub(crate) fn watch(&self, user: &User, cluster: Option<&str>) -> Result<WatchPlace, ApiError> {
         let refused = |_| too_many("Too many open watches, please try again later.");
         let place = Arc::clone(&self.watches).try_acquire_owned().map_err(refused)?;
         let owner = (cluster.unwrap_or_default().to_owned(), user.name.clone());

@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::connections::ConnectionLimits;
 
 /// Bodies up to 3 MiB, as kube-apiserver takes them.
-pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// Of a body that is too large, this much more is read and dropped so that the client gets to read its refusal.
-pub const MAX_DROPPED_BYTES: usize = 1024 * 1024;
+pub(crate) const MAX_DROPPED_BYTES: usize = 1024 * 1024;
 /// Answers from this size on are compressed if the client asks for it; below it costs more than it saves.
-pub const GZIP_FROM_BYTES: usize = 128 * 1024;
+pub(crate) const GZIP_FROM_BYTES: usize = 128 * 1024;
 /// Responses go to a connection in pieces of this size, so that it takes up no more than it can send.
-pub const RESPONSE_PIECE_BYTES: usize = 64 * 1024;
+pub(crate) const RESPONSE_PIECE_BYTES: usize = 64 * 1024;
 /// The Retry-After of a refused client.
-pub const RETRY_AFTER_SECONDS: u32 = 1;
+pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
 
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -80,7 +80,7 @@ impl Default for Limits {
 
 impl Limits {
     /// The limits of connections.
-    pub fn connections(&self) -> ConnectionLimits {
+    pub(crate) fn connections(&self) -> ConnectionLimits {
         ConnectionLimits {
             max_connections: self.max_connections,
             max_unauthenticated_per_peer: self.max_unauthenticated_per_peer,

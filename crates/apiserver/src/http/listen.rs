@@ -66,7 +66,7 @@ impl Drop for Listening {
 
 /// Starts serving on an address; port 0 picks a free one. Connections are served on a thread of their own, requests on the
 /// current runtime.
-pub async fn listen(server: Edge, tls: Arc<ServerConfig>, address: SocketAddr) -> io::Result<Listening> {
+pub(crate) async fn listen(server: Edge, tls: Arc<ServerConfig>, address: SocketAddr) -> io::Result<Listening> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let listener = listener.into_std()?;

@@ -26,20 +26,20 @@ pub struct LocalService {
 
 impl LocalService {
     /// Requests must bring their own credentials.
-    pub fn new(server: Edge) -> Self {
+    pub(crate) fn new(server: Edge) -> Self {
         Self { server, cluster: None, user: None }
     }
 
     /// Requests have this user; the service needs no token.
     #[must_use]
-    pub fn as_user(mut self, user: User) -> Self {
+    pub(crate) fn for_user(mut self, user: User) -> Self {
         self.user = Some(user);
         self
     }
 
     /// Requests go to this cluster, whatever their path says.
     #[must_use]
-    pub fn in_cluster(mut self, name: &str) -> Self {
+    pub(crate) fn in_cluster(mut self, name: &str) -> Self {
         self.cluster = Some(name.into());
         self
     }

@@ -1,27 +1,30 @@
 //! The HTTP layer: reads requests and writes responses, over TLS or in process.
 
-pub mod body;
-pub mod call;
-pub mod connections;
-pub mod edge;
-pub mod encode;
+pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod connections;
+pub(crate) mod edge;
+pub(crate) mod encode;
 mod front;
-pub mod gate;
-pub mod kubeconfig;
-pub mod limits;
-pub mod listen;
-pub mod local;
-pub mod negotiate;
-pub mod path;
-pub mod plain;
-pub mod subject;
-pub mod tls;
+pub(crate) mod gate;
+pub(crate) mod kubeconfig;
+pub(crate) mod limits;
+#[cfg(feature = "tls")]
+pub(crate) mod listen;
+pub(crate) mod local;
+pub(crate) mod negotiate;
+pub(crate) mod path;
+pub(crate) mod plain;
+pub(crate) mod subject;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 mod write_timeout;
 
-pub use call::{Answer, Backend, Call, ClusterEdge, Clusters, Content, Event, Events};
-pub use edge::{Edge, Identity};
-pub use limits::Limits;
-pub use listen::{Listening, listen};
-pub use local::LocalService;
-pub use path::{RequestInfo, ResourcePath};
-pub use tls::Authority;
+pub(crate) use call::{Answer, Backend, Call, ClusterEdge, Clusters, Content, Event};
+pub(crate) use edge::Edge;
+pub(crate) use limits::Limits;
+#[cfg(feature = "tls")]
+pub(crate) use listen::{Listening, listen};
+pub(crate) use local::LocalService;
+#[cfg(feature = "tls")]
+pub(crate) use tls::Authority;

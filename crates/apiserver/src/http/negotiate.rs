@@ -11,7 +11,7 @@ const MAX_CLAUSES: usize = 32;
 const MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub(crate) enum Format {
     #[default]
     Json,
     Yaml,
@@ -19,7 +19,7 @@ pub enum Format {
 
 /// The form of a response. The version is that of `meta.k8s.io`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Shape {
+pub(crate) enum Shape {
     #[default]
     Native,
     Table(&'static str),
@@ -30,15 +30,15 @@ pub enum Shape {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Output {
-    pub format: Format,
-    pub shape: Shape,
-    pub pretty: bool,
+pub(crate) struct Output {
+    pub(crate) format: Format,
+    pub(crate) shape: Shape,
+    pub(crate) pretty: bool,
 }
 
 /// The forms that an endpoint supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Endpoint {
+pub(crate) enum Endpoint {
     /// Objects and lists: every form but discovery's.
     Objects,
     /// As `Objects`, but a stream: no YAML.
@@ -51,7 +51,7 @@ pub enum Endpoint {
 
 impl Output {
     /// The `Content-Type` of an answer in this form.
-    pub fn content_type(self) -> String {
+    pub(crate) fn content_type(self) -> String {
         let base = match self.format {
             Format::Json => "application/json",
             Format::Yaml => "application/yaml",
@@ -66,7 +66,7 @@ impl Output {
 }
 
 /// Picks the first acceptable form; 406 if there is none.
-pub fn negotiate(accept: Option<&str>, endpoint: Endpoint) -> Result<Output, ApiError> {
+pub(crate) fn negotiate(accept: Option<&str>, endpoint: Endpoint) -> Result<Output, ApiError> {
     let accept = accept.unwrap_or_default().trim();
     if accept.is_empty() {
         return Ok(Output::default());
@@ -78,7 +78,7 @@ pub fn negotiate(accept: Option<&str>, endpoint: Endpoint) -> Result<Output, Api
 
 /// Refuses what the router of built-in kinds refuses before it looks at qualities and parameters: it takes `*/*` and
 /// exact media types, but no `application/*`.
-pub fn check_route(accept: Option<&str>) -> Result<(), ApiError> {
+pub(crate) fn check_route(accept: Option<&str>) -> Result<(), ApiError> {
     let accept = accept.unwrap_or_default().trim();
     let essence = |clause: &str| clause.split(';').next().unwrap_or_default().trim().to_owned();
     let takes = |essence: String| essence == "*/*" || MEDIA_TYPES.contains(&essence.as_str());
@@ -95,13 +95,6 @@ fn not_acceptable(endpoint: Endpoint) -> ApiError {
         _ => MEDIA_TYPES.join(", "),
     };
     ApiError::new(Reason::NotAcceptable, format!("only the following media types are accepted: {types}"))
-}
-
-/// The refusal of a body that is in none of the accepted forms.
-pub fn unsupported_media_type(accepted: &[&str]) -> ApiError {
-    let list = accepted.join(", ");
-    let message = format!("the body of the request was in an unknown format - accepted media types include: {list}");
-    ApiError::new(Reason::UnsupportedMediaType, message)
 }
 
 struct Clause<'a> {
@@ -248,8 +241,6 @@ mod tests {
     fn refusals_say_what_would_be_accepted() {
         let refused = negotiate(Some("text/plain"), Endpoint::Objects).unwrap_err();
         assert_eq!(refused.message, "only the following media types are accepted: application/json, application/yaml");
-        let refused = unsupported_media_type(&["application/json"]);
-        assert_eq!((refused.code(), refused.reason), (415, Reason::UnsupportedMediaType));
     }
 
     #[test]

@@ -13,44 +13,44 @@ const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 /// A request, understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RequestInfo {
+pub(crate) struct RequestInfo {
     /// The cluster of `/clusters/<name>/…`; `None` for the server's own.
-    pub cluster: Option<String>,
+    pub(crate) cluster: Option<String>,
     /// The path without the cluster prefix, decoded.
-    pub path: String,
+    pub(crate) path: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for other paths the method.
-    pub verb: String,
+    pub(crate) verb: String,
     /// The resource part; `None` for paths such as `/version` or `/apis/apps/v1`.
-    pub resource: Option<ResourcePath>,
+    pub(crate) resource: Option<ResourcePath>,
     /// Decoded query parameters in their order.
-    pub query: Vec<(String, String)>,
+    pub(crate) query: Vec<(String, String)>,
 }
 
 /// A path below a group version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ResourcePath {
-    pub group: String,
-    pub version: String,
-    pub namespace: String,
-    pub resource: String,
+pub(crate) struct ResourcePath {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) namespace: String,
+    pub(crate) resource: String,
     /// Empty for collections, except that a field selector on `metadata.name` names it for access checks.
-    pub name: String,
-    pub subresource: String,
+    pub(crate) name: String,
+    pub(crate) subresource: String,
     /// Whether the name stood in the path.
-    pub named: bool,
+    pub(crate) named: bool,
     /// The rest of the path after the subresource (`pods/x/proxy/a/b`).
-    pub rest: Vec<String>,
+    pub(crate) rest: Vec<String>,
 }
 
 impl RequestInfo {
     /// The first value of a query parameter.
-    pub fn query(&self, key: &str) -> Option<&str> {
+    pub(crate) fn query(&self, key: &str) -> Option<&str> {
         self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 }
 
 /// Parses a request line.
-pub fn parse(method: &http::Method, uri: &http::Uri) -> Result<RequestInfo, ApiError> {
+pub(crate) fn parse(method: &http::Method, uri: &http::Uri) -> Result<RequestInfo, ApiError> {
     let raw_query = uri.query().unwrap_or_default();
     if uri.path().len() > MAX_PATH_BYTES || raw_query.len() > MAX_QUERY_BYTES {
         return Err(ApiError::bad_request("the request URL is too long"));
@@ -105,13 +105,13 @@ fn watch_in_path(method: &http::Method, info: &mut RequestInfo) -> Result<(), Ap
 }
 
 /// The answer to a path that nothing serves.
-pub fn unknown_path() -> ApiError {
+pub(crate) fn unknown_path() -> ApiError {
     let message = "the server could not find the requested resource";
     ApiError { reason: Reason::NotFound, message: message.to_owned(), details: Some(Details::default()) }
 }
 
 /// The answer to a method that a path does not serve.
-pub fn method_not_allowed() -> ApiError {
+pub(crate) fn method_not_allowed() -> ApiError {
     let message = "the server does not allow this method on the requested resource";
     ApiError { reason: Reason::MethodNotAllowed, message: message.to_owned(), details: Some(Details::default()) }
 }
@@ -162,7 +162,7 @@ fn verb(method: &http::Method, info: &RequestInfo) -> &'static str {
 }
 
 /// Present without a value means yes, as Kubernetes reads booleans in queries.
-pub fn truthy(value: &str) -> bool {
+pub(crate) fn truthy(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
 }
 

@@ -22,20 +22,20 @@ const IMMUTABLE: &str = "public, immutable, max-age=31536000";
 const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
 /// Whether this path is public.
-pub fn is_public(info: &RequestInfo) -> bool {
+pub(crate) fn is_public(info: &RequestInfo) -> bool {
     info.resource.is_none() && matches!(info.verb.as_str(), "get" | "head") && PUBLIC.contains(&info.path.as_str())
 }
 
 /// A finished answer.
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Reply {
-    pub fn new(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn new(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         let mut headers = HeaderMap::new();
         if let Ok(value) = HeaderValue::from_str(content_type) {
             headers.insert(CONTENT_TYPE, value);
@@ -45,7 +45,7 @@ impl Reply {
 }
 
 /// Serves a path below no group version.
-pub fn serve(
+pub(crate) fn serve(
     cluster: &ClusterEdge,
     metrics: &Metrics,
     method: &Method,

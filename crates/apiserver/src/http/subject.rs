@@ -13,7 +13,7 @@ const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const TEXTS: [u8; 4] = [0x0c, 0x13, 0x14, 0x16];
 
 /// The user of a verified certificate; `None` if it has no common name.
-pub fn user_of_certificate(der: &[u8]) -> Option<User> {
+pub(crate) fn user_of_certificate(der: &[u8]) -> Option<User> {
     let der = rustls_pki_types::CertificateDer::from(der);
     let certificate = webpki::EndEntityCert::try_from(&der).ok()?;
     user_of_subject(certificate.subject())

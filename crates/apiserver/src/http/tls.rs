@@ -76,7 +76,7 @@ impl Authority {
     }
 
     /// The keys in a directory; made there on first use, readable by the owner only.
-    pub fn load_or_generate(directory: &Path, now: Timestamp) -> Result<Self, TlsError> {
+    pub(crate) fn load_or_generate(directory: &Path, now: Timestamp) -> Result<Self, TlsError> {
         let path = |name: &str| directory.join(name);
         if path(CA_KEY).exists() {
             let ca_key = KeyPair::from_pem(&read(&path(CA_KEY))?)?;
@@ -100,7 +100,7 @@ impl Authority {
         &self.ca_pem
     }
 
-    pub fn token_key(&self) -> &Arc<TokenKey> {
+    pub(crate) fn token_key(&self) -> &Arc<TokenKey> {
         &self.token_key
     }
 
@@ -121,7 +121,7 @@ impl Authority {
     }
 
     /// TLS for a listener that is reached under the usual names, loopback, and `hosts`.
-    pub fn server_config(&self, hosts: &[String], now: Timestamp) -> Result<Arc<ServerConfig>, TlsError> {
+    pub(crate) fn server_config(&self, hosts: &[String], now: Timestamp) -> Result<Arc<ServerConfig>, TlsError> {
         let key = KeyPair::generate()?;
         let certificate = self.server_certificate(&key, hosts, now)?;
         let ca = CertificateDer::from_pem_slice(self.ca_pem.as_bytes())
@@ -193,8 +193,8 @@ fn read(path: &Path) -> Result<String, TlsError> {
 }
 
 fn write_private(path: &Path, text: &str) -> Result<(), TlsError> {
-    let written =
-        private::replace_file(path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    let written = private::replace_private_file(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     written.map_err(|source| TlsError::File { path: path.to_owned(), source })
 }
 

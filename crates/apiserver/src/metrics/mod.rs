@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 use crate::server::tasks::TaskState;
 
 /// The media type of `/metrics`.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Upper bounds of the duration histogram, in seconds.
 const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
 /// Maximum number of label sets: enough for every resource and code, but bounded against a client that invents names.
@@ -25,17 +25,17 @@ const MAX_SERIES: usize = 10_000;
 
 /// The labels of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
-    pub verb: Verb,
-    pub group: String,
-    pub version: String,
-    pub resource: String,
-    pub subresource: String,
+pub(crate) struct RequestLabels {
+    pub(crate) verb: Verb,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
 }
 
 /// The verb of a request in RBAC; its label is the one of kube-apiserver.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Verb(pub String);
+pub(crate) struct Verb(pub(crate) String);
 
 impl EncodeLabelValue for Verb {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
@@ -66,17 +66,17 @@ struct TaskLabel {
 
 /// Sizes of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StorageFigures {
+pub(crate) struct StorageFigures {
     /// Objects by resource (`deployments.apps`).
-    pub objects: BTreeMap<String, u64>,
-    pub bytes: u64,
+    pub(crate) objects: BTreeMap<String, u64>,
+    pub(crate) bytes: u64,
     /// Objects that recovery could not read and wrote to files of the data directory.
-    pub set_aside: u64,
+    pub(crate) set_aside: u64,
 }
 
 /// The metrics of one server.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<AnsweredLabels, Counter>,
     durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
@@ -100,20 +100,20 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    pub fn finished(&self, labels: &RequestLabels, code: u16, took: Duration) {
+    pub(crate) fn finished(&self, labels: &RequestLabels, code: u16, took: Duration) {
         if self.is_counted(labels) {
             self.requests.get_or_create(&AnsweredLabels { request: labels.clone(), code }).inc();
             self.durations.get_or_create(labels).observe(took.as_secs_f64());
         }
     }
 
-    pub fn watch_started(&self, labels: &RequestLabels) {
+    pub(crate) fn watch_started(&self, labels: &RequestLabels) {
         if self.is_counted(labels) {
             self.watches.get_or_create(labels).inc();
         }
     }
 
-    pub fn watch_ended(&self, labels: &RequestLabels) {
+    pub(crate) fn watch_ended(&self, labels: &RequestLabels) {
         if self.is_counted(labels) {
             self.watches.get_or_create(labels).dec();
         }
@@ -126,7 +126,7 @@ impl Metrics {
     }
 
     /// The text of `/metrics`.
-    pub fn print(&self, storage: &StorageFigures, tasks: &[TaskState]) -> Result<String, fmt::Error> {
+    pub(crate) fn print(&self, storage: &StorageFigures, tasks: &[TaskState]) -> Result<String, fmt::Error> {
         let mut out = String::new();
         encode_registry(&mut out, &self.registry)?;
         encode_registry(&mut out, &of_storage(storage))?;

@@ -7,12 +7,12 @@
 use serde_json::{Map, Value};
 
 /// What clients call this form in `Accept`.
-pub const ACCEPTED: [&str; 2] = [
+pub(crate) const ACCEPTED: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
 ];
 /// What the answer calls it: `@` may not stand in a media type.
-pub const CONTENT_TYPE: &str = ACCEPTED[1];
+pub(crate) const CONTENT_TYPE: &str = ACCEPTED[1];
 
 /// Lengths and numbers are cut into groups of so many bits.
 const VARINT_BITS: u32 = 7;
@@ -21,7 +21,7 @@ const NUMBER: u64 = 0;
 const DELIMITED: u64 = 2;
 
 /// The whole document.
-pub fn document(json: &Value) -> Vec<u8> {
+pub(crate) fn document(json: &Value) -> Vec<u8> {
     let mut out = Message::default();
     out.text(1, &json["swagger"]);
     let mut info = Message::default();

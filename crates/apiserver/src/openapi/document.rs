@@ -16,7 +16,7 @@ const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 const OWNER_REFERENCE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference";
 
 /// The document of one group version.
-pub fn v3(group: &str, version: &str, resources: &[Arc<ApiResource>]) -> Value {
+pub(crate) fn v3(group: &str, version: &str, resources: &[Arc<ApiResource>]) -> Value {
     let prefix = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     let (schemas, paths) = parts(&prefix, resources);
     json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": KUBERNETES_VERSION},
@@ -24,7 +24,7 @@ pub fn v3(group: &str, version: &str, resources: &[Arc<ApiResource>]) -> Value {
 }
 
 /// All kinds in the format of OpenAPI 2.
-pub fn v2(catalog: &Catalog) -> Value {
+pub(crate) fn v2(catalog: &Catalog) -> Value {
     let mut definitions = BTreeMap::new();
     let mut all_paths = Map::new();
     for group in &catalog.groups {

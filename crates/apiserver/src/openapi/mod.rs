@@ -2,10 +2,10 @@
 //!
 //! A document is built on first use and again when its kinds change, without blocking discovery.
 
-pub mod binary;
-pub mod document;
-pub mod operations;
-pub mod render;
+pub(crate) mod binary;
+pub(crate) mod document;
+pub(crate) mod operations;
+pub(crate) mod render;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,20 +18,20 @@ use crate::discovery::{ApiResource, Catalog, join};
 
 /// A built document and the hash that names its content.
 #[derive(Debug, Clone)]
-pub struct Document {
-    pub hash: String,
-    pub body: Bytes,
+pub(crate) struct Document {
+    pub(crate) hash: String,
+    pub(crate) body: Bytes,
 }
 
 /// Built documents of one cluster.
 #[derive(Debug, Default)]
-pub struct Documents {
+pub(crate) struct Documents {
     built: Mutex<HashMap<String, Document>>,
 }
 
 impl Documents {
     /// The document of a group version; `None` if it is not served.
-    pub fn v3(&self, catalog: &Catalog, group: &str, version: &str) -> Option<Document> {
+    pub(crate) fn v3(&self, catalog: &Catalog, group: &str, version: &str) -> Option<Document> {
         let resources = catalog.resources(group, version)?;
         let hash = content_hash(resources.iter().map(Arc::as_ref));
         let build = || Bytes::from(document::v3(group, version, resources).to_string());
@@ -39,13 +39,13 @@ impl Documents {
     }
 
     /// The single document of all kinds in the older format.
-    pub fn v2(&self, catalog: &Catalog) -> Document {
+    pub(crate) fn v2(&self, catalog: &Catalog) -> Document {
         let build = || Bytes::from(document::v2(catalog).to_string());
         self.cached("v2".to_owned(), hash_of_all(catalog), build)
     }
 
     /// The same document as protocol buffers. It is large and seldom asked for, so it is not kept.
-    pub fn v2_binary(catalog: &Catalog) -> Document {
+    pub(crate) fn v2_binary(catalog: &Catalog) -> Document {
         Document { hash: hash_of_all(catalog), body: Bytes::from(binary::document(&document::v2(catalog))) }
     }
 
@@ -62,7 +62,7 @@ impl Documents {
     }
 
     /// Forgets documents of group versions that are no longer served.
-    pub fn retain(&self, catalog: &Catalog) {
+    pub(crate) fn retain(&self, catalog: &Catalog) {
         let served: Vec<String> = catalog.group_versions().map(|(group, version)| join(group, version)).collect();
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         built.retain(|key, _| key == "v2" || served.contains(key));
@@ -70,7 +70,7 @@ impl Documents {
 }
 
 /// `/openapi/v3`: where the documents are. Needs no document to be built.
-pub fn index(catalog: &Catalog) -> Value {
+pub(crate) fn index(catalog: &Catalog) -> Value {
     let mut paths = Map::new();
     for (group, version) in catalog.group_versions() {
         let path = document_path(group, version);

@@ -4,9 +4,6 @@ use serde_json::{Map, Value, json};
 
 use crate::discovery::{ApiResource, ApiSubresource};
 
-/// Names the schema of a kind in a document.
-pub type Refer<'a> = &'a dyn Fn(&str) -> Value;
-
 /// Where a resource is found, and what an operation is about.
 struct Place<'a> {
     resource: &'a ApiResource,
@@ -18,7 +15,13 @@ struct Place<'a> {
 }
 
 /// All paths of a resource. `object` and `list` are references to its schemas; `other` is used for foreign kinds.
-pub fn paths(resource: &ApiResource, prefix: &str, object: &Value, list: &Value, other: &Value) -> Map<String, Value> {
+pub(crate) fn paths(
+    resource: &ApiResource,
+    prefix: &str,
+    object: &Value,
+    list: &Value,
+    other: &Value,
+) -> Map<String, Value> {
     let ApiResource { group, version, kind, plural, .. } = resource;
     let place = Place {
         resource,
@@ -128,7 +131,7 @@ fn operation(place: &Place<'_>, verb: &str, namespaced: bool) -> Value {
 }
 
 /// The bodies that PATCH takes.
-pub fn patch_types(strategic_merge: bool) -> &'static [&'static str] {
+pub(crate) fn patch_types(strategic_merge: bool) -> &'static [&'static str] {
     const ALL: &[&str] = &[
         "application/json-patch+json",
         "application/merge-patch+json",

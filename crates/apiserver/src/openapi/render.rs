@@ -10,20 +10,20 @@ use serde_json::{Map, Value, json};
 use crate::schema::{Additional, Constraints, JsonType, ListType, Node, Schema};
 
 /// Where components are referred to in version 3 documents.
-pub const COMPONENTS: &str = "#/components/schemas/";
+pub(crate) const COMPONENTS: &str = "#/components/schemas/";
 
 /// The components of one document.
 #[derive(Debug, Default)]
-pub struct Components {
+pub(crate) struct Components {
     /// Nodes that get a name of their own, by identity.
     shared: HashSet<usize>,
     names: HashMap<usize, String>,
-    pub schemas: BTreeMap<String, Value>,
+    pub(crate) schemas: BTreeMap<String, Value>,
 }
 
 impl Components {
     /// Looks through all trees first, to find what they share.
-    pub fn survey<'a>(roots: impl IntoIterator<Item = &'a Node>) -> Self {
+    pub(crate) fn survey<'a>(roots: impl IntoIterator<Item = &'a Node>) -> Self {
         let mut out = Self::default();
         let mut seen = HashSet::new();
         for root in roots {
@@ -46,7 +46,7 @@ impl Components {
     }
 
     /// The schema of a root, without reference even if others refer to it.
-    pub fn root(&mut self, node: &Node, name: &str) -> Value {
+    pub(crate) fn root(&mut self, node: &Node, name: &str) -> Value {
         self.names.insert(identity(node), name.to_owned());
         self.body(node, name)
     }
@@ -88,9 +88,6 @@ impl Components {
         }
         match &schema.additional {
             Additional::None => {}
-            Additional::Anything => {
-                out.insert("additionalProperties".to_owned(), json!(true));
-            }
             Additional::Schema(child) => {
                 out.insert("additionalProperties".to_owned(), self.schema(child, &format!("{path}.value")));
             }
@@ -222,7 +219,7 @@ fn put_extensions(out: &mut Map<String, Value>, schema: &Schema) {
 }
 
 fn rule(rule: &crate::schema::Rule) -> Value {
-    let mut out = json!({"rule": rule.rule});
+    let mut out = json!({"rule": rule.expression});
     for (key, text) in [
         ("message", &rule.message),
         ("messageExpression", &rule.message_expression),
@@ -302,7 +299,11 @@ mod tests {
                 ..PatchStrategy::default()
             },
             constraints: Constraints { max_items: Some(3), ..Constraints::default() },
-            rules: vec![Rule { rule: "self.size() > 0".to_owned(), message: "empty".to_owned(), ..Rule::default() }],
+            rules: vec![Rule {
+                expression: "self.size() > 0".to_owned(),
+                message: "empty".to_owned(),
+                ..Rule::default()
+            }],
             ..Schema::default()
         });
         let map = Node::new(Schema {

@@ -2,7 +2,7 @@
 
 mod strategic;
 
-pub use strategic::{go_map, strategic_merge_patch};
+pub(crate) use strategic::{go_map, strategic_merge_patch};
 
 use k8s_values::json_patch::{self, OPERATIONS_MAX, PatchError, Rules};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::error::{ApiError, Details, Reason};
 
 /// Applies `operations`, a JSON array, to a document. All or nothing.
 #[allow(clippy::result_large_err)] // a refused patch is rare, and every caller passes the error on as it is
-pub fn json_patch(document: &Value, operations: &Value) -> Result<Value, ApiError> {
+pub(crate) fn json_patch(document: &Value, operations: &Value) -> Result<Value, ApiError> {
     let unreadable = |found: &Value, go_type: &str| {
         ApiError::bad_request(format!("json: cannot unmarshal {} into Go value of type {go_type}", json_kind(found)))
     };

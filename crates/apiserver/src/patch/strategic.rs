@@ -19,7 +19,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 
 /// The original with the patch merged into it.
 #[allow(clippy::result_large_err)] // a refused patch is rare, and every caller passes the error on as it is
-pub fn strategic_merge_patch(schema: &Schema, original: &Value, patch: &Value) -> Result<Value, ApiError> {
+pub(crate) fn strategic_merge_patch(schema: &Schema, original: &Value, patch: &Value) -> Result<Value, ApiError> {
     let (Value::Object(original), Value::Object(patch)) = (original, patch) else {
         return Err(Failure::Format("invalid JSON document").into());
     };
@@ -58,7 +58,7 @@ fn no_merge_key(item: &Value, key: &str) -> Failure {
 }
 
 /// A value as Go's `%v` prints it, which is how it appears in messages.
-pub fn go_map(value: &Value) -> String {
+pub(crate) fn go_map(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

@@ -18,7 +18,7 @@ const REMEMBERED_DEFINITIONS: usize = 1024;
 
 /// Compiled definitions, by their text.
 #[derive(Debug, Default)]
-pub struct CompiledDefinitions {
+pub(crate) struct CompiledDefinitions {
     by_meaning: Mutex<HashMap<u64, (Value, Arc<ResourceInfo>)>>,
     /// The same by all bytes, so that a definition which many clusters hold is not even parsed again.
     by_bytes: Mutex<HashMap<Bytes, Definition>>,
@@ -26,15 +26,15 @@ pub struct CompiledDefinitions {
 
 /// A definition as it is stored.
 #[derive(Debug, Clone)]
-pub struct Definition {
-    pub info: Arc<ResourceInfo>,
+pub(crate) struct Definition {
+    pub(crate) info: Arc<ResourceInfo>,
     /// Its names were accepted once, so it is served.
-    pub established: bool,
+    pub(crate) established: bool,
 }
 
 impl CompiledDefinitions {
     /// Reads a stored definition.
-    pub fn read(&self, stored: &Bytes) -> Result<Definition, Vec<FieldError>> {
+    pub(crate) fn read(&self, stored: &Bytes) -> Result<Definition, Vec<FieldError>> {
         if let Some(known) = self.by_bytes.lock().get(stored) {
             return Ok(known.clone());
         }

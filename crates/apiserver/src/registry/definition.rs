@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use super::info::{
-    Behaviour, ColumnSource, FieldSource, NoHooks, Origin, PrinterColumn, ResourceInfo, ScalePaths, SelectableField,
-    Storage, StorageKey, Subresource, Version, join_api_version,
+    Behaviour, FieldSource, NoHooks, Origin, PrinterColumn, ResourceInfo, ScalePaths, SelectableField, Storage,
+    StorageKey, Subresource, Version, join_api_version,
 };
 use super::names::compare_versions;
 use crate::field::FieldError;
@@ -15,7 +15,7 @@ use crate::rest::request::Verb;
 use crate::rest::shape;
 
 /// The finalizer that holds a definition until its objects are gone.
-pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Every shape of a custom resource is new: built-in ones have the numbers below.
 static NEXT_SHAPE: AtomicU64 = AtomicU64::new(super::info::BUILT_IN_SHAPE + 1);
@@ -25,7 +25,7 @@ const WITHOUT_CREATE: &[Verb] =
     &[Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch];
 
 /// The resource that a definition describes.
-pub fn resource_of(definition: &Value) -> Result<ResourceInfo, Vec<FieldError>> {
+pub(crate) fn resource_of(definition: &Value) -> Result<ResourceInfo, Vec<FieldError>> {
     let spec = &definition["spec"];
     let names = &spec["names"];
     let group = text(&spec["group"]);
@@ -101,7 +101,7 @@ fn columns_of(version: &Value) -> Vec<PrinterColumn> {
         format: text(&c["format"]),
         description: text(&c["description"]),
         priority: c["priority"].as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or(0),
-        source: ColumnSource::JsonPath(text(&c["jsonPath"])),
+        json_path: text(&c["jsonPath"]),
     };
     let declared: Vec<_> = version["additionalPrinterColumns"].as_array().into_iter().flatten().map(column).collect();
     if declared.is_empty() {
@@ -113,19 +113,19 @@ fn columns_of(version: &Value) -> Vec<PrinterColumn> {
 
 /// Which of a definition's names another resource of its group has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NameConflict {
-    pub reason: &'static str,
-    pub message: String,
+pub(crate) struct NameConflict {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
 }
 
 /// Whether the names of a definition were accepted once.
-pub fn is_established(definition: &Value) -> bool {
+pub(crate) fn is_established(definition: &Value) -> bool {
     let conditions = definition["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
 }
 
 /// The last name that is taken, in the order in which Kubernetes looks: each finding replaces the one before. `others` are the resources of the same group.
-pub fn name_conflict(wanted: &ResourceInfo, others: &[Arc<ResourceInfo>]) -> Option<NameConflict> {
+pub(crate) fn name_conflict(wanted: &ResourceInfo, others: &[Arc<ResourceInfo>]) -> Option<NameConflict> {
     let taken_resource = |name: &str| {
         others.iter().any(|o| o.plural == name || o.singular == name || o.short_names.iter().any(|s| s == name))
     };

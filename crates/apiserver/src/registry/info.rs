@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::auth::User;
-pub use crate::builtin::NameRule;
+pub(crate) use crate::builtin::NameRule;
 use crate::builtin::ServiceAddresses;
 use crate::field::FieldError;
 use crate::rest::request::Verb;
@@ -47,41 +47,41 @@ impl std::borrow::Borrow<str> for StorageKey {
 pub struct ResourceInfo {
     pub group: String,
     pub kind: String,
-    pub list_kind: String,
+    pub(crate) list_kind: String,
     pub plural: String,
-    pub singular: String,
-    pub short_names: Vec<String>,
-    pub categories: Vec<String>,
-    pub namespaced: bool,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
     /// The verbs of the resource itself; subresources have their own.
-    pub verbs: &'static [Verb],
+    pub(crate) verbs: &'static [Verb],
     /// Preferred first. Only those with `served` are reachable.
-    pub versions: Vec<Version>,
-    pub storage: Storage,
-    pub behaviour: Behaviour,
-    pub hooks: &'static dyn Hooks,
-    pub origin: Origin,
+    pub(crate) versions: Vec<Version>,
+    pub(crate) storage: Storage,
+    pub(crate) behaviour: Behaviour,
+    pub(crate) hooks: &'static dyn Hooks,
+    pub(crate) origin: Origin,
 }
 
 /// Where and in which version objects are kept. `api_version` is what stands in the stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Storage {
-    pub key: StorageKey,
-    pub api_version: String,
+pub(crate) struct Storage {
+    pub(crate) key: StorageKey,
+    pub(crate) api_version: String,
     /// The name within `versions`; of a resource that borrows another one's storage, the version that converts to it.
-    pub version: String,
+    pub(crate) version: String,
 }
 
 impl Storage {
     /// The group in whose form objects are stored; for aliased kinds it is not the group that serves them.
-    pub fn group(&self) -> &str {
+    pub(crate) fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 }
 
 /// The origin of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     BuiltIn,
     /// Answered by a `Synthetic` handler, never stored (TokenReview, SubjectAccessReview…).
     Synthetic,
@@ -93,26 +93,26 @@ pub enum Origin {
 
 /// One served version of a resource.
 #[derive(Debug, Clone)]
-pub struct Version {
-    pub name: String,
-    pub served: bool,
-    pub deprecated: bool,
+pub(crate) struct Version {
+    pub(crate) name: String,
+    pub(crate) served: bool,
+    pub(crate) deprecated: bool,
     /// The text of the `Warning` header for a deprecated version; a generic one if `None`.
-    pub deprecation_warning: Option<String>,
-    pub schema: Node,
-    pub columns: Vec<PrinterColumn>,
-    pub subresources: Vec<Subresource>,
-    pub selectable: Vec<SelectableField>,
+    pub(crate) deprecation_warning: Option<String>,
+    pub(crate) schema: Node,
+    pub(crate) columns: Vec<PrinterColumn>,
+    pub(crate) subresources: Vec<Subresource>,
+    pub(crate) selectable: Vec<SelectableField>,
     /// How objects become the stored form and back where rewriting `apiVersion` is not enough.
-    pub conversion: Option<&'static dyn Conversion>,
+    pub(crate) conversion: Option<&'static dyn Conversion>,
     /// Compiled CEL rules of the schema.
-    pub rules: Option<Arc<dyn RuleSet>>,
+    pub(crate) rules: Option<Arc<dyn RuleSet>>,
     /// Identifies schema and version: an entry written under the same number needs no work when it is read.
-    pub shape: u64,
+    pub(crate) shape: u64,
 }
 
 /// Rules beyond the schema, compiled once per version.
-pub trait RuleSet: std::fmt::Debug + Send + Sync {
+pub(crate) trait RuleSet: std::fmt::Debug + Send + Sync {
     /// Findings about an object in this version; `old` is what it replaces.
     fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError>;
 
@@ -123,44 +123,37 @@ pub trait RuleSet: std::fmt::Debug + Send + Sync {
 }
 
 /// Both functions get an object whose `apiVersion` and `kind` are already those of the target.
-pub trait Conversion: fmt::Debug + Send + Sync {
+pub(crate) trait Conversion: fmt::Debug + Send + Sync {
     fn to_storage(&self, object: &mut Value);
     fn to_served(&self, object: &mut Value);
 }
 
 /// A column of the `Table` form.
 #[derive(Debug, Clone)]
-pub struct PrinterColumn {
-    pub name: String,
+pub(crate) struct PrinterColumn {
+    pub(crate) name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
-    pub value_type: String,
-    pub format: String,
-    pub description: String,
-    pub priority: i32,
-    pub source: ColumnSource,
-}
-
-#[derive(Debug, Clone)]
-pub enum ColumnSource {
-    /// The `jsonPath` of a CustomResourceDefinition, as `.spec.replicas`.
-    JsonPath(String),
-    /// The cell computed from the object (in the requested version) and the time of the request.
-    Compute(fn(&Value, Timestamp) -> Value),
+    pub(crate) value_type: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
+    pub(crate) priority: i32,
+    /// As `.spec.replicas`.
+    pub(crate) json_path: String,
 }
 
 /// A subresource of a version, as `status`.
 #[derive(Debug, Clone)]
-pub struct Subresource {
-    pub name: String,
-    pub handling: Handling,
-    pub verbs: &'static [Verb],
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    pub(crate) handling: Handling,
+    pub(crate) verbs: &'static [Verb],
     /// Group, version and kind of its objects where they are not the resource's own.
-    pub object: Option<(String, String, String)>,
+    pub(crate) object: Option<(String, String, String)>,
 }
 
 /// Which code serves a subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Handling {
+pub(crate) enum Handling {
     Status,
     Scale(ScalePaths),
     /// Replaces `spec.finalizers` (namespaces).
@@ -173,22 +166,22 @@ pub enum Handling {
 
 /// The paths of the replicas, without the leading dot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ScalePaths {
-    pub spec_replicas: Vec<String>,
-    pub status_replicas: Vec<String>,
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: Vec<String>,
+    pub(crate) status_replicas: Vec<String>,
     /// A string, or a LabelSelector object that is printed as one.
-    pub selector: Option<Vec<String>>,
+    pub(crate) selector: Option<Vec<String>>,
 }
 
 /// A field that `fieldSelector` may name besides `metadata.name` and `metadata.namespace`.
 #[derive(Debug, Clone)]
-pub struct SelectableField {
-    pub label: String,
-    pub source: FieldSource,
+pub(crate) struct SelectableField {
+    pub(crate) label: String,
+    pub(crate) source: FieldSource,
 }
 
 #[derive(Debug, Clone)]
-pub enum FieldSource {
+pub(crate) enum FieldSource {
     /// Path of keys; a missing value is the empty string.
     Path(Vec<String>),
     Compute(fn(&Value) -> String),
@@ -196,24 +189,24 @@ pub enum FieldSource {
 
 /// The ways in which kinds differ when they are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Behaviour {
+pub(crate) struct Behaviour {
     /// `metadata.generation` starts at 1 and counts changes of everything but metadata and status.
-    pub has_generation: bool,
+    pub(crate) has_generation: bool,
     /// Changed annotations count for the generation too (Deployments).
-    pub generation_counts_annotations: bool,
+    pub(crate) generation_counts_annotations: bool,
     /// PUT without resourceVersion overwrites; otherwise it is refused.
-    pub unconditional_update: bool,
+    pub(crate) unconditional_update: bool,
     /// PUT on a missing object creates it.
-    pub create_on_update: bool,
+    pub(crate) create_on_update: bool,
     /// DELETE answers the object even when it is gone at once.
-    pub returns_deleted_object: bool,
+    pub(crate) returns_deleted_object: bool,
     /// `spec.finalizers` holds the object back, and deletion sets `status.phase: Terminating` (namespaces).
-    pub spec_finalizers: bool,
+    pub(crate) spec_finalizers: bool,
     /// Added when deletion is asked for, so that a controller can clean up first (CustomResourceDefinitions).
-    pub cleanup_finalizer: Option<&'static str>,
-    pub name_rule: NameRule,
+    pub(crate) cleanup_finalizer: Option<&'static str>,
+    pub(crate) name_rule: NameRule,
     /// `fieldSelector` refusals name the two metadata fields (true) or say `field label not supported` (false).
-    pub default_field_selectors: bool,
+    pub(crate) default_field_selectors: bool,
 }
 
 impl Default for Behaviour {
@@ -234,17 +227,17 @@ impl Default for Behaviour {
 
 /// The context of preparing an object.
 #[derive(Debug, Clone, Copy)]
-pub struct PrepareContext<'a> {
-    pub now: Timestamp,
-    pub user: &'a User,
-    pub addresses: &'a dyn ServiceAddresses,
+pub(crate) struct PrepareContext<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) user: &'a User,
+    pub(crate) addresses: &'a dyn ServiceAddresses,
     /// Dry run: no address or port may be allocated.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// The ways of a kind that no schema expresses. Objects are in the storage version, except for `default`, which gets the
 /// requested one. Custom resources have none.
-pub trait Hooks: fmt::Debug + Send + Sync {
+pub(crate) trait Hooks: fmt::Debug + Send + Sync {
     /// Defaults of the kind. The error is a decoder's text about a value of the wrong type.
     fn default(&self, _object: &mut Value, _version: &str) -> Result<(), String> {
         Ok(())
@@ -308,13 +301,13 @@ pub trait Hooks: fmt::Debug + Send + Sync {
 
 /// A kind without ways of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct NoHooks;
+pub(crate) struct NoHooks;
 
 impl Hooks for NoHooks {}
 
 impl Version {
     /// A served version without columns or subresources.
-    pub fn new(name: &str, schema: Node) -> Self {
+    pub(crate) fn new(name: &str, schema: Node) -> Self {
         Self {
             name: name.to_owned(),
             served: true,
@@ -330,24 +323,24 @@ impl Version {
         }
     }
 
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    pub fn has_status(&self) -> bool {
+    pub(crate) fn has_status(&self) -> bool {
         self.subresources.iter().any(|s| s.handling == Handling::Status)
     }
 }
 
 /// The shape of every built-in version: their schemas never change while the process runs.
-pub const BUILT_IN_SHAPE: u64 = 1;
+pub(crate) const BUILT_IN_SHAPE: u64 = 1;
 
 impl Subresource {
-    pub fn status() -> Self {
+    pub(crate) fn status() -> Self {
         Self { name: "status".to_owned(), handling: Handling::Status, verbs: Verb::GET_UPDATE_PATCH, object: None }
     }
 
-    pub fn scale(paths: ScalePaths) -> Self {
+    pub(crate) fn scale(paths: ScalePaths) -> Self {
         let object = Some(("autoscaling".to_owned(), "v1".to_owned(), "Scale".to_owned()));
         Self { name: "scale".to_owned(), handling: Handling::Scale(paths), verbs: Verb::GET_UPDATE_PATCH, object }
     }
@@ -356,7 +349,8 @@ impl Subresource {
 impl ResourceInfo {
     /// A built-in resource with one version, every verb and the usual behaviour; list kind and singular follow the
     /// conventions. The tables change what differs.
-    pub fn built_in(group: &str, version: Version, kind: &str, plural: &str) -> Self {
+    #[cfg(test)]
+    pub(crate) fn built_in(group: &str, version: Version, kind: &str, plural: &str) -> Self {
         let api_version = join_api_version(group, &version.name);
         Self {
             group: group.to_owned(),
@@ -376,7 +370,7 @@ impl ResourceInfo {
         }
     }
 
-    pub fn version(&self, name: &str) -> Option<&Version> {
+    pub(crate) fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|v| v.name == name)
     }
 
@@ -384,18 +378,18 @@ impl ResourceInfo {
         join_api_version(&self.group, version)
     }
 
-    pub fn is_custom(&self) -> bool {
+    pub(crate) fn is_custom(&self) -> bool {
         matches!(self.origin, Origin::Custom { .. })
     }
 }
 
 /// `v1` for the core group, `apps/v1` otherwise.
-pub fn join_api_version(group: &str, version: &str) -> String {
+pub(crate) fn join_api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// Group and version of an `apiVersion`.
-pub fn split_api_version(api_version: &str) -> (&str, &str) {
+pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 

@@ -12,7 +12,7 @@ use crate::store::notifier::{Notifier, Subscription};
 
 /// The resources that every cluster of a process has.
 #[derive(Debug, Default)]
-pub struct BuiltIns {
+pub(crate) struct BuiltIns {
     by_name: BTreeMap<StorageKey, Arc<ResourceInfo>>,
     by_kind: BTreeMap<StorageKey, Arc<ResourceInfo>>,
     /// In table order, which is the order of discovery.
@@ -21,7 +21,7 @@ pub struct BuiltIns {
 
 impl BuiltIns {
     /// A later entry with the same group and plural replaces an earlier one in look-ups.
-    pub fn new(infos: impl IntoIterator<Item = ResourceInfo>) -> Self {
+    pub(crate) fn new(infos: impl IntoIterator<Item = ResourceInfo>) -> Self {
         let mut out = Self::default();
         for info in infos {
             let info = Arc::new(info);
@@ -35,24 +35,24 @@ impl BuiltIns {
 
 /// A resource as one request sees it.
 #[derive(Debug, Clone)]
-pub struct Served {
-    pub info: Arc<ResourceInfo>,
+pub(crate) struct Served {
+    pub(crate) info: Arc<ResourceInfo>,
     version: usize,
     /// Notified when this description is replaced or removed; `None` for built-ins.
     pub(crate) retired: Option<Subscription>,
 }
 
 impl Served {
-    pub fn version(&self) -> &Version {
+    pub(crate) fn version(&self) -> &Version {
         &self.info.versions[self.version]
     }
 
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         self.info.api_version(&self.version().name)
     }
 
     /// Whether objects of this version look as they are stored.
-    pub fn is_storage_version(&self) -> bool {
+    pub(crate) fn is_storage_version(&self) -> bool {
         let version = self.version();
         let here = (self.info.group.as_str(), version.name.as_str());
         version.conversion.is_none() && split_api_version(&self.info.storage.api_version) == here
@@ -61,7 +61,7 @@ impl Served {
 
 /// All resources of one cluster.
 #[derive(Debug)]
-pub struct Registry {
+pub(crate) struct Registry {
     built_in: Arc<BuiltIns>,
     custom: RwLock<Custom>,
 }
@@ -79,12 +79,12 @@ struct Slot {
 }
 
 impl Registry {
-    pub fn new(built_in: Arc<BuiltIns>) -> Self {
+    pub(crate) fn new(built_in: Arc<BuiltIns>) -> Self {
         Self { built_in, custom: RwLock::default() }
     }
 
     /// The resource behind `group/version/resource`, if that version of it is served.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Served> {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Served> {
         let key = StorageKey::new(group, plural);
         let (info, retired) = if let Some(info) = self.built_in.by_name.get(&key) {
             (info.clone(), None)
@@ -97,14 +97,7 @@ impl Registry {
         Some(Served { info, version, retired })
     }
 
-    /// The resource under its preferred version.
-    pub fn find_any_version(&self, group: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
-        let key = StorageKey::new(group, plural);
-        let built_in = self.built_in.by_name.get(&key).cloned();
-        built_in.or_else(|| self.custom.read().by_name.get(&key).map(|slot| slot.info.clone()))
-    }
-
-    pub fn find_kind(&self, group: &str, kind: &str) -> Option<Arc<ResourceInfo>> {
+    pub(crate) fn find_kind(&self, group: &str, kind: &str) -> Option<Arc<ResourceInfo>> {
         let built_in = self.built_in.by_kind.get(&StorageKey::new(group, kind)).cloned();
         built_in.or_else(|| {
             let custom = self.custom.read();
@@ -113,28 +106,28 @@ impl Registry {
     }
 
     /// The resource that owns a storage key (not one that borrows it).
-    pub fn find_storage(&self, key: &StorageKey) -> Option<Arc<ResourceInfo>> {
+    pub(crate) fn find_storage(&self, key: &StorageKey) -> Option<Arc<ResourceInfo>> {
         let built_in = self.built_in.by_name.get(key).cloned();
         built_in.or_else(|| self.custom.read().by_name.get(key).map(|slot| slot.info.clone()))
     }
 
     /// Every resource: built-in ones in table order, then custom ones by name.
-    pub fn all(&self) -> Vec<Arc<ResourceInfo>> {
+    pub(crate) fn all(&self) -> Vec<Arc<ResourceInfo>> {
         let custom = self.custom.read();
         self.built_in.ordered.iter().cloned().chain(custom.by_name.values().map(|s| s.info.clone())).collect()
     }
 
-    pub fn is_built_in(&self, group: &str, plural: &str) -> bool {
+    pub(crate) fn is_built_in(&self, group: &str, plural: &str) -> bool {
         self.built_in.by_name.contains_key(&StorageKey::new(group, plural))
     }
 
     /// Counts the changes of the table, so that documents derived from it can be cached.
-    pub fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.custom.read().generation
     }
 
     /// Adds a custom resource or replaces it.
-    pub fn install(&self, info: impl Into<Arc<ResourceInfo>>) {
+    pub(crate) fn install(&self, info: impl Into<Arc<ResourceInfo>>) {
         let info = info.into();
         let key = StorageKey::new(&info.group, &info.plural);
         let mut custom = self.custom.write();
@@ -146,7 +139,7 @@ impl Registry {
     }
 
     /// Removes a custom resource; true if it was there.
-    pub fn remove(&self, group: &str, plural: &str) -> bool {
+    pub(crate) fn remove(&self, group: &str, plural: &str) -> bool {
         let mut custom = self.custom.write();
         let removed = custom.by_name.remove(&StorageKey::new(group, plural));
         if let Some(old) = &removed {
@@ -182,7 +175,6 @@ mod tests {
         assert!(registry.find("example.com", "v1alpha1", "cars").is_none());
         assert!(registry.find("", "v1", "cars").is_none());
         assert!(registry.find_kind("example.com", "Car").is_some());
-        assert!(registry.find_any_version("example.com", "cars").is_some());
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn rank(version: &str) -> Option<(u8, u64, u64)> {
 }
 
 /// Preferred first: stable before beta before alpha, newer before older, unusual names last by alphabet.
-pub fn compare_versions(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => Reverse(a).cmp(&Reverse(b)),
         (Some(_), None) => Ordering::Less,

@@ -20,16 +20,7 @@ pub enum Operation {
     Connect,
 }
 
-impl Operation {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Operation::Create => "CREATE",
-            Operation::Update => "UPDATE",
-            Operation::Delete => "DELETE",
-            Operation::Connect => "CONNECT",
-        }
-    }
-}
+impl Operation {}
 
 /// One write as admission sees it. `object` is in the requested version and is absent on DELETE; a mutating step may
 /// change it.
@@ -79,7 +70,7 @@ pub enum Phase {
 
 /// All steps of a server.
 #[derive(Clone, Default)]
-pub struct Chain(Vec<Arc<dyn Admission>>);
+pub(crate) struct Chain(Vec<Arc<dyn Admission>>);
 
 impl fmt::Debug for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,12 +79,12 @@ impl fmt::Debug for Chain {
 }
 
 impl Chain {
-    pub fn push(&mut self, step: Arc<dyn Admission>) {
+    pub(crate) fn push(&mut self, step: Arc<dyn Admission>) {
         self.0.push(step);
     }
 
     /// Runs one phase. The first refusal counts.
-    pub async fn run(&self, phase: Phase, attributes: &mut Attributes<'_>) -> Result<Warnings, ApiError> {
+    pub(crate) async fn run(&self, phase: Phase, attributes: &mut Attributes<'_>) -> Result<Warnings, ApiError> {
         let mut warnings = Vec::new();
         for step in self.0.iter().filter(|s| s.phase() == phase) {
             if step.handles(attributes.operation, attributes.info, attributes.subresource) {
@@ -104,7 +95,13 @@ impl Chain {
     }
 
     /// Whether any step of the phase wants to see such a write.
-    pub fn handles(&self, phase: Phase, operation: Operation, info: &ResourceInfo, subresource: Option<&str>) -> bool {
+    pub(crate) fn handles(
+        &self,
+        phase: Phase,
+        operation: Operation,
+        info: &ResourceInfo,
+        subresource: Option<&str>,
+    ) -> bool {
         self.0.iter().any(|s| s.phase() == phase && s.handles(operation, info, subresource))
     }
 }

@@ -15,23 +15,23 @@ use crate::go_errors::json_error;
 use crate::registry::Served;
 
 /// A body of more bytes than this is refused.
-pub const MAX_BODY_BYTES: usize = 3 << 20;
+pub(crate) const MAX_BODY_BYTES: usize = 3 << 20;
 
 /// Findings beyond this number are not reported: a body of nothing but repeated keys must not grow in memory.
 const MAX_DUPLICATES: usize = 100;
 
 /// A parsed body.
 #[derive(Debug, Default)]
-pub struct Decoded {
-    pub value: Value,
+pub(crate) struct Decoded {
+    pub(crate) value: Value,
     /// Paths of fields that were given more than once; the last value counts.
-    pub duplicates: Vec<String>,
+    pub(crate) duplicates: Vec<String>,
     /// Warnings about duplicate keys in YAML maps.
-    pub repeated_in_yaml: Vec<String>,
+    pub(crate) repeated_in_yaml: Vec<String>,
 }
 
 /// Parses JSON, keeping count of repeated keys.
-pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
+pub(crate) fn parse_json(body: &[u8]) -> Result<Decoded, String> {
     let mut path = Vec::new();
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -45,7 +45,11 @@ pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
 
 /// Reads a body in the encoding that the request names. The inner error says why it could not be read, without naming
 /// what was expected; `expected` is the apiVersion and kind of a protobuf message that names none.
-pub fn body(request: &Request, custom: bool, expected: (&str, &str)) -> Result<Result<Decoded, String>, ApiError> {
+pub(crate) fn body(
+    request: &Request,
+    custom: bool,
+    expected: (&str, &str),
+) -> Result<Result<Decoded, String>, ApiError> {
     const CUSTOM: &[&str] = &["application/json", "application/yaml"];
     const BUILT_IN: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
     let json_error = |error| format!("couldn't get version/kind; json parse error: {error}");
@@ -62,7 +66,7 @@ pub fn body(request: &Request, custom: bool, expected: (&str, &str)) -> Result<R
 
 /// The body of a create or update as an object of the resource, with missing `kind` and `apiVersion` filled in where
 /// Kubernetes does so.
-pub fn object(request: &Request, served: &Served) -> Result<Decoded, ApiError> {
+pub(crate) fn object(request: &Request, served: &Served) -> Result<Decoded, ApiError> {
     let kind = &served.info.kind;
     let decoded = body(request, served.info.is_custom(), (&served.api_version(), kind))?.map_err(|error| {
         let shown = summary(&request.body);
@@ -74,7 +78,7 @@ pub fn object(request: &Request, served: &Served) -> Result<Decoded, ApiError> {
 }
 
 /// Checks `kind` and `apiVersion` of an object against the resource.
-pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<Decoded, ApiError> {
+pub(crate) fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<Decoded, ApiError> {
     let kind = &served.info.kind;
     let api_version = served.api_version();
     if decoded.value.is_null() && !served.info.is_custom() {
@@ -179,7 +183,7 @@ fn whole_numbers(value: &mut Value) {
 }
 
 /// Parses YAML that is not JSON. Keys are read as YAML 1.1 reads them: `n` is a word for false.
-pub fn parse_yaml(text: &str) -> Result<Decoded, String> {
+pub(crate) fn parse_yaml(text: &str) -> Result<Decoded, String> {
     let read = |policy| {
         let mut options = serde_saphyr::Options::default();
         options.duplicate_keys = policy;
@@ -202,7 +206,7 @@ pub fn parse_yaml(text: &str) -> Result<Decoded, String> {
 }
 
 /// 415 with the types that would do.
-pub fn unsupported(accepted: &[&str]) -> ApiError {
+pub(crate) fn unsupported(accepted: &[&str]) -> ApiError {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
         accepted.join(", ")

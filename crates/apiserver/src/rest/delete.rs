@@ -19,9 +19,9 @@ use crate::field::FieldError;
 use crate::store::{Action, Change, Entry, Expect, StoreError};
 
 /// The finalizer by which the garbage collector is asked to delete dependents first.
-pub const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer by which the garbage collector is asked to leave dependents alone.
-pub const ORPHAN: &str = "orphan";
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// The delete options of a request, from the body or the query.
 #[derive(Debug, Clone, Default)]

@@ -14,7 +14,7 @@ use crate::server::Cluster;
 
 impl Cluster {
     /// Serves one request. A refusal is an answer too.
-    pub async fn handle(self: &Arc<Self>, request: Request) -> Response {
+    pub(crate) async fn handle(self: &Arc<Self>, request: Request) -> Response {
         match serve(self, &request).await {
             Ok(response) => response,
             Err(error) => Response::refused(&error),

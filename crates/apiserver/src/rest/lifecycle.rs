@@ -11,7 +11,7 @@ use crate::registry::{ResourceInfo, StorageKey};
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 #[derive(Debug)]
-pub struct NamespaceLifecycle;
+pub(crate) struct NamespaceLifecycle;
 
 impl Admission for NamespaceLifecycle {
     fn phase(&self) -> Phase {

@@ -11,7 +11,7 @@ use crate::server::identity::Identities;
 const MAX_GENERATE_BASE: usize = 58;
 
 /// The metadata as a map; an object without one is given one.
-pub fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
     }
@@ -27,17 +27,23 @@ pub fn metadata(object: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// A text of the metadata; empty if it is missing.
-pub fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object["metadata"][key].as_str().unwrap_or("")
 }
 
 /// The time as Kubernetes writes it: whole seconds.
-pub fn printed_time(time: Timestamp) -> String {
+pub(crate) fn printed_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Sets what every new object gets and removes what a client may not choose.
-pub fn start(object: &mut Value, info: &ResourceInfo, namespace: Option<&str>, now: Timestamp, ids: &Identities) {
+pub(crate) fn start(
+    object: &mut Value,
+    info: &ResourceInfo,
+    namespace: Option<&str>,
+    now: Timestamp,
+    ids: &Identities,
+) {
     let metadata = metadata(object);
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         metadata.remove(key);
@@ -55,7 +61,7 @@ pub fn start(object: &mut Value, info: &ResourceInfo, namespace: Option<&str>, n
 }
 
 /// Gives a nameless object with a `generateName` its name.
-pub fn generate_name(object: &mut Value, ids: &Identities) {
+pub(crate) fn generate_name(object: &mut Value, ids: &Identities) {
     let metadata = metadata(object);
     let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or("");
     if base.is_empty() || metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty()) {
@@ -68,7 +74,7 @@ pub fn generate_name(object: &mut Value, ids: &Identities) {
 }
 
 /// Removes empty collections and nulls, which are never stored.
-pub fn tidy(metadata: &mut Map<String, Value>) {
+pub(crate) fn tidy(metadata: &mut Map<String, Value>) {
     metadata.retain(|_, value| match value {
         Value::Null => false,
         Value::Object(map) => !map.is_empty(),
@@ -79,7 +85,7 @@ pub fn tidy(metadata: &mut Map<String, Value>) {
 }
 
 /// Carries over what an update may leave out and what it cannot change.
-pub fn carry_over(new: &mut Value, old: &Value) {
+pub(crate) fn carry_over(new: &mut Value, old: &Value) {
     let before = &old["metadata"];
     let metadata = metadata(new);
     tidy(metadata);
@@ -109,7 +115,7 @@ pub fn carry_over(new: &mut Value, old: &Value) {
 }
 
 /// Counts the change if anything but metadata (and, where it is a part of its own, status) differs.
-pub fn count_generation(new: &mut Value, old: &Value, info: &ResourceInfo, status_is_apart: bool) {
+pub(crate) fn count_generation(new: &mut Value, old: &Value, info: &ResourceInfo, status_is_apart: bool) {
     if !info.behaviour.has_generation {
         return;
     }
@@ -130,7 +136,7 @@ fn differs_outside_metadata(new: &Value, old: &Value, status_is_apart: bool) -> 
 }
 
 /// The finding about a PUT that does not say which version it replaces.
-pub fn version_required() -> FieldError {
+pub(crate) fn version_required() -> FieldError {
     FieldError {
         fault: Fault::Invalid,
         path: "metadata.resourceVersion".to_owned(),

@@ -3,21 +3,21 @@
 //! The path of a write is: decode → prune and default → admit → prepare and validate → record field owners → compare →
 //! store. Reads and watches return the stored bytes where nothing has to change.
 
-pub mod admission;
+pub(crate) mod admission;
 pub(crate) mod call;
-pub mod decode;
-pub mod delete;
+pub(crate) mod decode;
+pub(crate) mod delete;
 mod handle;
-pub mod lifecycle;
-pub mod meta;
+pub(crate) mod lifecycle;
+pub(crate) mod meta;
 mod modify;
 mod printed;
 mod read;
-pub mod request;
-pub mod response;
+pub(crate) mod request;
+pub(crate) mod response;
 mod scale;
-pub mod selector;
-pub mod shape;
+pub(crate) mod selector;
+pub(crate) mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
 mod typeless;

@@ -23,7 +23,7 @@ pub enum Verb {
 
 impl Verb {
     /// In the order in which discovery prints them.
-    pub const ALL: &'static [Verb] = &[
+    pub(crate) const ALL: &'static [Verb] = &[
         Verb::Create,
         Verb::Delete,
         Verb::DeleteCollection,
@@ -33,11 +33,9 @@ impl Verb {
         Verb::Update,
         Verb::Watch,
     ];
-    pub const GET_UPDATE_PATCH: &'static [Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
-    pub const CREATE_ONLY: &'static [Verb] = &[Verb::Create];
-    pub const UPDATE_ONLY: &'static [Verb] = &[Verb::Update];
+    pub(crate) const GET_UPDATE_PATCH: &'static [Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Verb::Create => "create",
             Verb::Delete => "delete",
@@ -70,7 +68,7 @@ pub enum ContentType {
 
 impl ContentType {
     /// Parameters such as `charset` are ignored; no header means JSON.
-    pub fn parse(header: Option<&str>) -> Self {
+    pub(crate) fn parse(header: Option<&str>) -> Self {
         let essence = header.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
         match essence.as_str() {
             "" | "application/json" => Self::Json,
@@ -81,19 +79,6 @@ impl ContentType {
             "application/strategic-merge-patch+json" => Self::StrategicMergePatch,
             "application/apply-patch+yaml" | "application/apply-patch+json" => Self::ApplyYaml,
             _ => Self::Other(essence),
-        }
-    }
-
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Json => "application/json",
-            Self::Yaml => "application/yaml",
-            Self::Protobuf => "application/vnd.kubernetes.protobuf",
-            Self::JsonPatch => "application/json-patch+json",
-            Self::MergePatch => "application/merge-patch+json",
-            Self::StrategicMergePatch => "application/strategic-merge-patch+json",
-            Self::ApplyYaml => "application/apply-patch+yaml",
-            Self::Other(text) => text,
         }
     }
 }
@@ -110,7 +95,7 @@ pub struct Request {
     /// `None`: cluster-scoped, or all namespaces.
     pub namespace: Option<String>,
     pub name: Option<String>,
-    pub options: Options,
+    pub(crate) options: Options,
     pub body: Bytes,
     pub content_type: ContentType,
     /// The `User-Agent` header: names the field manager when `fieldManager` does not.
@@ -139,7 +124,7 @@ impl Request {
 
 /// The handling of unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     Ignore,
     #[default]
     Warn,
@@ -148,30 +133,32 @@ pub enum FieldValidation {
 
 /// The query string. Unknown parameters are ignored.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Options {
-    pub label_selector: Option<String>,
-    pub field_selector: Option<String>,
-    pub resource_version: Option<String>,
-    pub resource_version_match: Option<String>,
-    pub limit: Option<i64>,
-    pub continue_token: Option<String>,
-    pub allow_watch_bookmarks: bool,
-    pub send_initial_events: Option<bool>,
-    pub timeout_seconds: Option<u64>,
-    pub dry_run: Vec<String>,
-    pub field_manager: Option<String>,
-    pub field_validation: Option<String>,
-    pub force: Option<bool>,
-    pub grace_period_seconds: Option<i64>,
-    pub orphan_dependents: Option<bool>,
-    pub propagation_policy: Option<String>,
+pub(crate) struct Options {
+    pub(crate) label_selector: Option<String>,
+    pub(crate) field_selector: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) resource_version_match: Option<String>,
+    pub(crate) limit: Option<i64>,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) allow_watch_bookmarks: bool,
+    pub(crate) send_initial_events: Option<bool>,
+    pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) dry_run: Vec<String>,
+    pub(crate) field_manager: Option<String>,
+    pub(crate) field_validation: Option<String>,
+    pub(crate) force: Option<bool>,
+    pub(crate) grace_period_seconds: Option<i64>,
+    pub(crate) orphan_dependents: Option<bool>,
+    pub(crate) propagation_policy: Option<String>,
     /// `watch=true`: the edge turns such a list into `Verb::Watch`.
-    pub watch: bool,
+    pub(crate) watch: bool,
 }
 
 impl Options {
     /// From decoded key-value pairs. The first of several values counts, except for `dryRun`, which collects.
-    pub fn from_query<K: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, ApiError> {
+    pub(crate) fn from_query<K: AsRef<str>, V: AsRef<str>>(
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, ApiError> {
         let mut out = Self::default();
         let mut seen = BTreeSet::new();
         for (key, value) in pairs {
@@ -211,13 +198,13 @@ impl Options {
 
     /// Whether a watch begins with the objects that exist. A watch with bookmarks that names no state to start from wants
     /// them even if it does not say so.
-    pub fn wants_initial_events(&self) -> Option<bool> {
+    pub(crate) fn wants_initial_events(&self) -> Option<bool> {
         let from_any_state = matches!(self.resource_version.as_deref(), None | Some("0"));
         let implied = self.allow_watch_bookmarks && self.resource_version_match.is_none() && from_any_state;
         self.send_initial_events.or(implied.then_some(true))
     }
 
-    pub fn is_dry_run(&self) -> bool {
+    pub(crate) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 }

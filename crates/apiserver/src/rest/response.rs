@@ -13,15 +13,15 @@ use crate::error::{ApiError, Reason};
 
 /// The answer to a request that was not refused.
 #[derive(Debug)]
-pub struct Response {
-    pub status: u16,
-    pub body: Body,
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) body: Body,
     /// Texts of `Warning` headers.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The content of an answer.
-pub enum Body {
+pub(crate) enum Body {
     /// One object, encoded as JSON.
     Object(Bytes),
     List(List),
@@ -32,20 +32,20 @@ pub enum Body {
 
 /// Items are whole objects; a list that is not printed as a list need not be parsed again.
 #[derive(Debug, Clone, Default)]
-pub struct List {
-    pub api_version: String,
-    pub kind: String,
-    pub resource_version: String,
-    pub continue_token: Option<String>,
-    pub remaining: Option<u64>,
-    pub items: Vec<Bytes>,
+pub(crate) struct List {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) resource_version: String,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<u64>,
+    pub(crate) items: Vec<Bytes>,
     /// Whether the items lose their `apiVersion` and `kind`, because the list says both.
-    pub typeless: bool,
+    pub(crate) typeless: bool,
 }
 
 /// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WatchKind {
+pub(crate) enum WatchKind {
     Added,
     Modified,
     Deleted,
@@ -55,25 +55,25 @@ pub enum WatchKind {
 
 /// One line of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchEvent {
-    pub kind: WatchKind,
-    pub object: Bytes,
+pub(crate) struct WatchEvent {
+    pub(crate) kind: WatchKind,
+    pub(crate) object: Bytes,
 }
 
 /// Ends when the server ends the watch (timeout, expiry, changed CustomResourceDefinition).
-pub type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
+pub(crate) type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
 
 impl Response {
-    pub fn object(status: u16, bytes: Bytes) -> Self {
+    pub(crate) fn object(status: u16, bytes: Bytes) -> Self {
         Self { status, body: Body::Object(bytes), warnings: Vec::new() }
     }
 
-    pub fn value(status: u16, value: &Value) -> Self {
+    pub(crate) fn value(status: u16, value: &Value) -> Self {
         Self::object(status, Bytes::from(value.to_string()))
     }
 
     /// The `Status` object of a refusal.
-    pub fn refused(error: &ApiError) -> Self {
+    pub(crate) fn refused(error: &ApiError) -> Self {
         if error.reason == Reason::NoSuchPath {
             return Self { status: 404, body: Body::Text("404 page not found\n"), warnings: Vec::new() };
         }
@@ -81,7 +81,8 @@ impl Response {
     }
 
     /// The body parsed; `Null` for a watch. For callers in the same process, and for tests.
-    pub fn to_value(&self) -> Value {
+    #[cfg(test)]
+    pub(crate) fn to_value(&self) -> Value {
         match &self.body {
             Body::Object(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
             Body::List(list) => serde_json::from_slice(&list.to_bytes()).unwrap_or_default(),
@@ -103,7 +104,7 @@ impl fmt::Debug for Body {
 
 impl List {
     /// The list object; items are copied as they are, or without their type.
-    pub fn to_bytes(&self) -> Bytes {
+    pub(crate) fn to_bytes(&self) -> Bytes {
         let content: usize = self.items.iter().map(|i| i.len() + 1).sum();
         let mut out = BytesMut::with_capacity(content + 256);
         out.put_slice(b"{\"kind\":");
@@ -136,7 +137,7 @@ impl List {
 }
 
 impl WatchKind {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             WatchKind::Added => "ADDED",
             WatchKind::Modified => "MODIFIED",
@@ -149,19 +150,8 @@ impl WatchKind {
 
 impl WatchEvent {
     /// The event with the reason why a watch ends.
-    pub fn error(error: &ApiError) -> Self {
+    pub(crate) fn error(error: &ApiError) -> Self {
         Self { kind: WatchKind::Error, object: Bytes::from(error.to_status().to_string()) }
-    }
-
-    /// The event as one line of a watch body.
-    pub fn to_line(&self) -> Bytes {
-        let mut out = BytesMut::with_capacity(self.object.len() + 40);
-        out.put_slice(b"{\"type\":\"");
-        out.put_slice(self.kind.as_str().as_bytes());
-        out.put_slice(b"\",\"object\":");
-        out.put_slice(&self.object);
-        out.put_slice(b"}\n");
-        out.freeze()
     }
 }
 
@@ -187,12 +177,6 @@ mod tests {
         };
         expect![[r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"abc","remainingItemCount":3},"items":[{"a":1},{}]}"#]]
             .assert_eq(&String::from_utf8_lossy(&list.to_bytes()));
-    }
-
-    #[test]
-    fn a_watch_event_is_one_line() {
-        let event = WatchEvent { kind: WatchKind::Added, object: Bytes::from_static(b"{}") };
-        assert_eq!(event.to_line(), Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{}}\n"));
     }
 
     #[test]

@@ -15,14 +15,14 @@ const NAMESPACE: &str = "metadata.namespace";
 
 /// Both selectors of a request.
 #[derive(Debug, Clone, Default)]
-pub struct Selection {
+pub(crate) struct Selection {
     labels: Selector,
     fields: FieldSelector,
 }
 
 impl Selection {
     /// Refuses selectors that cannot be parsed and fields that the resource does not offer.
-    pub fn parse(options: &Options, info: &ResourceInfo, version: &Version) -> Result<Self, ApiError> {
+    pub(crate) fn parse(options: &Options, info: &ResourceInfo, version: &Version) -> Result<Self, ApiError> {
         let labels = Selector::parse(options.label_selector.as_deref().unwrap_or(""));
         let labels = labels.map_err(|error| ApiError::bad_request(error.to_string()))?;
         let fields = FieldSelector::parse(options.field_selector.as_deref().unwrap_or(""));
@@ -33,17 +33,17 @@ impl Selection {
         Ok(Self { labels, fields })
     }
 
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
     /// The name that every match must have, if the selector demands one.
-    pub fn exact_name(&self) -> Option<&str> {
+    pub(crate) fn exact_name(&self) -> Option<&str> {
         self.fields.exact(NAME)
     }
 
     /// Whether a stored object is selected. Parses it only if a field beyond name and namespace is asked for.
-    pub fn matches(&self, entry: &Entry, version: &Version) -> bool {
+    pub(crate) fn matches(&self, entry: &Entry, version: &Version) -> bool {
         if !self.labels.matches_by(|key| entry.index.label(key)) {
             return false;
         }

@@ -18,15 +18,15 @@ use crate::schema::{self, Node, Schema};
 
 /// The manager, endpoint and time of a write.
 #[derive(Debug, Clone, Copy)]
-pub struct Writer<'a> {
-    pub manager: &'a str,
+pub(crate) struct Writer<'a> {
+    pub(crate) manager: &'a str,
     /// Empty for the main resource.
-    pub subresource: &'a str,
-    pub now: Timestamp,
+    pub(crate) subresource: &'a str,
+    pub(crate) now: Timestamp,
 }
 
 /// Parses YAML, of which JSON is a part.
-pub fn parse_yaml(body: &[u8]) -> Result<Decoded, String> {
+pub(crate) fn parse_yaml(body: &[u8]) -> Result<Decoded, String> {
     // JSON is read as such: its errors and its repeated fields are reported more precisely.
     if is_json(body) {
         return decode::parse_json(body);
@@ -36,7 +36,7 @@ pub fn parse_yaml(body: &[u8]) -> Result<Decoded, String> {
 }
 
 /// Whether a body that may be YAML is JSON.
-pub fn is_json(body: &[u8]) -> bool {
+pub(crate) fn is_json(body: &[u8]) -> bool {
     body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
 }
 
@@ -54,12 +54,12 @@ fn go_yaml_error(text: &str) -> String {
 }
 
 /// Paths of fields that the schema does not know.
-pub fn unknown_fields(schema: &Node, object: &Value) -> Vec<String> {
+pub(crate) fn unknown_fields(schema: &Node, object: &Value) -> Vec<String> {
     schema::unknown_fields(schema, object)
 }
 
 /// Removes fields that the schema does not know, and fills in defaults.
-pub fn prune_and_default(served: &Served, object: &mut Value) -> Result<(), ApiError> {
+pub(crate) fn prune_and_default(served: &Served, object: &mut Value) -> Result<(), ApiError> {
     complete(served, object).map_err(|error| {
         let (kind, version) = (&served.info.kind, &served.version().name);
         ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
@@ -67,7 +67,7 @@ pub fn prune_and_default(served: &Served, object: &mut Value) -> Result<(), ApiE
 }
 
 /// As `prune_and_default`, but returns only the decoding error.
-pub fn complete(served: &Served, object: &mut Value) -> Result<(), String> {
+pub(crate) fn complete(served: &Served, object: &mut Value) -> Result<(), String> {
     let version = served.version();
     if served.info.is_custom() {
         return prune_and_default_by(&version.schema, object).map_err(|error| error.to_string());
@@ -76,14 +76,14 @@ pub fn complete(served: &Served, object: &mut Value) -> Result<(), String> {
     served.info.hooks.default(object, &version.name)
 }
 
-pub fn prune_and_default_by(schema: &Schema, object: &mut Value) -> Result<(), schema::DefaultsTooLarge> {
+pub(crate) fn prune_and_default_by(schema: &Schema, object: &mut Value) -> Result<(), schema::DefaultsTooLarge> {
     schema::prune(schema, object);
     schema::apply_defaults(schema, object)
 }
 
 /// Findings of the schema and of its rules, about an object in the served version. Built-in kinds are judged by their
 /// hooks alone.
-pub fn validate(served: &Served, object: &Value, old: Option<&Value>, only_status: bool) -> Vec<FieldError> {
+pub(crate) fn validate(served: &Served, object: &Value, old: Option<&Value>, only_status: bool) -> Vec<FieldError> {
     let Some(rules) = &served.version().rules else { return Vec::new() };
     if only_status { rules.check_status(object, old) } else { rules.check(object, old) }
 }
@@ -106,7 +106,7 @@ impl RuleSet for CustomRules {
 }
 
 /// The schema of one version of a CustomResourceDefinition, and what objects are checked by.
-pub fn schema_of(path: &str, source: &Value) -> Result<(Node, std::sync::Arc<dyn RuleSet>), Vec<FieldError>> {
+pub(crate) fn schema_of(path: &str, source: &Value) -> Result<(Node, std::sync::Arc<dyn RuleSet>), Vec<FieldError>> {
     let (schema, rules) = cel::compile_schema(path, source)?;
     let schema = Node::new(schema);
     Ok((schema.clone(), std::sync::Arc::new(CustomRules { schema, rules })))
@@ -123,12 +123,12 @@ fn reset_of(served: &Served, subresource: &str) -> Reset {
 }
 
 /// Records in `managedFields` of `new` what the writer changed.
-pub fn track_update(served: &Served, live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
+pub(crate) fn track_update(served: &Served, live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     with_target(served, writer, |target, writer| apply::track_update(target, live, new, writer));
 }
 
 /// The live object (if any) after a configuration was applied to it.
-pub fn apply(
+pub(crate) fn apply(
     served: &Served,
     live: Option<&Value>,
     applied: &Value,
@@ -149,7 +149,7 @@ fn with_target<R>(served: &Served, writer: &Writer<'_>, act: impl FnOnce(&Target
 }
 
 /// The object after a patch of the given type.
-pub fn patch(served: &Served, kind: &ContentType, object: &Value, body: &Value) -> Result<Value, ApiError> {
+pub(crate) fn patch(served: &Served, kind: &ContentType, object: &Value, body: &Value) -> Result<Value, ApiError> {
     match kind {
         ContentType::JsonPatch => patch::json_patch(object, body),
         ContentType::StrategicMergePatch => patch::strategic_merge_patch(&served.version().schema, object, body),

@@ -12,15 +12,15 @@ use crate::field::FieldError;
 
 /// Most bytes that defaults may add to one object, and that all defaults of a schema may have once they are filled in. As much as a
 /// request may have, and twice what can be stored: an object with more is refused by every API server.
-pub const MAX_DEFAULT_BYTES: usize = 3 << 20;
+pub(crate) const MAX_DEFAULT_BYTES: usize = 3 << 20;
 
 /// The defaults of a schema would add more than `MAX_DEFAULT_BYTES` to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the defaults of its schema would add more than {MAX_DEFAULT_BYTES} bytes")]
-pub struct DefaultsTooLarge;
+pub(crate) struct DefaultsTooLarge;
 
 /// Applies the defaults of `schema` to a whole object. One for which they are too large has some of them.
-pub fn apply_defaults(schema: &Schema, value: &mut Value) -> Result<(), DefaultsTooLarge> {
+pub(crate) fn apply_defaults(schema: &Schema, value: &mut Value) -> Result<(), DefaultsTooLarge> {
     drop_nulls(schema, value);
     fill(schema, value, &mut Allowance { left: MAX_DEFAULT_BYTES })
 }

@@ -60,7 +60,7 @@ fn lookup(fields: &[(&str, Holds)], name: &str) -> Option<Holds> {
 }
 
 /// Drops the fields that metadata does not have.
-pub fn prune(metadata: &mut Value) {
+pub(crate) fn prune(metadata: &mut Value) {
     prune_record(FIELDS, metadata);
 }
 
@@ -77,7 +77,7 @@ fn prune_record(known: &[(&str, Holds)], value: &mut Value) {
 }
 
 /// The paths of the fields that metadata does not have; `path` is that of the metadata.
-pub fn unknown_fields(path: &str, metadata: &Value) -> Vec<String> {
+pub(crate) fn unknown_fields(path: &str, metadata: &Value) -> Vec<String> {
     let mut out = Vec::new();
     unknown_in_record(path, FIELDS, metadata, &mut out);
     out
@@ -99,7 +99,7 @@ fn unknown_in_record(path: &str, known: &[(&str, Holds)], value: &Value, out: &m
 }
 
 /// Why metadata cannot be read, or what is wrong with the name in it. Says nothing about unknown fields.
-pub fn check(path: &str, metadata: &Value) -> Option<FieldError> {
+pub(crate) fn check(path: &str, metadata: &Value) -> Option<FieldError> {
     if let Some(detail) = unreadable(metadata) {
         return Some(FieldError::invalid(path, metadata, detail));
     }

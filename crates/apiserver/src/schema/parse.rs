@@ -12,18 +12,18 @@ use super::{
 use crate::field::FieldError;
 
 /// Where the schema of a CRD's first version is, for callers that do not say which version they mean.
-pub const CRD_SCHEMA_PATH: &str = "spec.versions[0].schema.openAPIV3Schema";
+pub(crate) const CRD_SCHEMA_PATH: &str = "spec.versions[0].schema.openAPIV3Schema";
 
 impl Schema {
     /// Parses and checks the schema of a CRD's first version. See [`Schema::from_openapi_at`].
-    pub fn from_openapi(source: &Value) -> Result<Self, Vec<FieldError>> {
+    pub(crate) fn from_openapi(source: &Value) -> Result<Self, Vec<FieldError>> {
         Self::from_openapi_at(CRD_SCHEMA_PATH, source)
     }
 
     /// Parses and checks a schema found at `path` of its CRD; the findings are sorted and name places below `path`.
     ///
     /// CEL rules are not compiled here: `cel::Rules::compile` does that and reports in the same way.
-    pub fn from_openapi_at(path: &str, source: &Value) -> Result<Self, Vec<FieldError>> {
+    pub(crate) fn from_openapi_at(path: &str, source: &Value) -> Result<Self, Vec<FieldError>> {
         let Some(root) = source.as_object() else {
             return Err(vec![FieldError::required(path, "schemas are required")]);
         };
@@ -159,7 +159,7 @@ fn rules_from(source: Option<&Value>) -> Vec<Rule> {
         .map(|rule| {
             let text = |name: &str| rule[name].as_str().unwrap_or_default().to_owned();
             Rule {
-                rule: text("rule"),
+                expression: text("rule"),
                 message: text("message"),
                 message_expression: text("messageExpression"),
                 reason: text("reason"),

@@ -14,11 +14,11 @@ const AUTOMATON_SIZE_LIMIT: usize = 1 << 20;
 
 /// The compiled form of a pattern, together with the text it was compiled from: a schema may be cloned and altered.
 #[derive(Debug, Clone, Default)]
-pub struct PatternCache(OnceLock<(String, Result<Regex, String>)>);
+pub(crate) struct PatternCache(OnceLock<(String, Result<Regex, String>)>);
 
 impl PatternCache {
     /// Whether `text` matches `pattern` anywhere, or why the pattern cannot be used.
-    pub fn matches(&self, pattern: &str, text: &str) -> Result<bool, String> {
+    pub(crate) fn matches(&self, pattern: &str, text: &str) -> Result<bool, String> {
         let (compiled_from, compiled) = self.0.get_or_init(|| (pattern.to_owned(), go_regex(pattern)));
         if compiled_from == pattern {
             return compiled.as_ref().map(|regex| regex.is_match(text)).map_err(Clone::clone);

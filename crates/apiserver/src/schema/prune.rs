@@ -9,12 +9,12 @@ use super::path::{child, index};
 use super::{Additional, Node, Schema, objectmeta};
 
 /// Removes every field of a whole object that its schema does not specify.
-pub fn prune(schema: &Schema, value: &mut Value) {
+pub(crate) fn prune(schema: &Schema, value: &mut Value) {
     prune_node(schema, value, true);
 }
 
 /// The paths that [`prune`] would remove, sorted, as a strict decoding error names them: `spec.list[0].bar`.
-pub fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
+pub(crate) fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
     let mut out = Vec::new();
     unknown_in(schema, value, true, "", &mut out);
     out.sort();
@@ -37,7 +37,6 @@ fn entry<'a>(schema: &'a Schema, name: &str) -> Entry<'a> {
     match (schema.properties.get(name), &schema.additional) {
         (Some(property), _) => Entry::Known(property),
         (None, Additional::Schema(shared)) => Entry::Known(shared),
-        (None, Additional::Anything) => Entry::Free,
         (None, Additional::None) if schema.preserve_unknown => Entry::Free,
         (None, Additional::None) => Entry::Unknown,
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{Additional, Constraints, JsonType, ListType, Node, Rule, Schema};
 
 /// The OpenAPI form of a schema. It must be free of cycles: those need references, which only the publisher can name.
-pub fn to_openapi(schema: &Schema) -> Value {
+pub(crate) fn to_openapi(schema: &Schema) -> Value {
     let mut out = Map::new();
     let mut put = |name: &str, value: Value| {
         out.insert(name.to_owned(), value);
@@ -35,7 +35,6 @@ pub fn to_openapi(schema: &Schema) -> Value {
     }
     match &schema.additional {
         Additional::None => {}
-        Additional::Anything => put("additionalProperties", json!(true)),
         Additional::Schema(node) if node.says_nothing() => put("additionalProperties", json!(true)),
         Additional::Schema(node) => put("additionalProperties", to_openapi(node)),
     }
@@ -140,7 +139,7 @@ fn whole_or_not(bound: f64) -> Value {
 
 fn rule(rule: &Rule) -> Value {
     let texts = [
-        ("rule", &rule.rule),
+        ("rule", &rule.expression),
         ("message", &rule.message),
         ("messageExpression", &rule.message_expression),
         ("reason", &rule.reason),

@@ -14,7 +14,7 @@ use crate::field::FieldError;
 pub(crate) use constraints::go_number;
 
 /// All findings about `value`, which is a whole object; `old` is what it replaces.
-pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut findings = validate_at("", schema, value, old);
     embedded::check("", schema, value, false, &mut findings);
     // A list that was already ambiguous may stay so.
@@ -25,7 +25,7 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Fiel
 }
 
 /// As `validate`, after a write that could change nothing but `status`. Embedded objects in it are not looked into.
-pub fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut findings = Vec::new();
     if let (Some(part), Some(status)) = (schema.properties.get("status"), value.get("status")) {
         findings = validate_at("status", part, status, old.and_then(|old| old.get("status")));
@@ -296,7 +296,7 @@ impl Walker<'_> {
 
 impl JsonType {
     /// The type as a schema spells it; empty for `Any`.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             JsonType::Any => "",
             JsonType::Object => "object",

@@ -15,6 +15,7 @@ use crate::auth::review::{self, BoundKind, TokenSubject};
 use crate::auth::{Authenticator, Issuer, ObjectRef, Rbac, RbacKind, TokenObjects, bootstrap, escalation};
 use crate::builtin;
 use crate::error::ApiError;
+#[cfg(feature = "tls")]
 use crate::http::Authority;
 use crate::registry::info::BUILT_IN_SHAPE;
 use crate::registry::{ResourceInfo, StorageKey};
@@ -108,7 +109,7 @@ impl CommitObserver for Rbac {
 
 /// Refuses roles and bindings that would give more than their writer has.
 #[derive(Debug, Clone, Copy)]
-pub struct NoEscalation;
+pub(crate) struct NoEscalation;
 
 impl Admission for NoEscalation {
     fn phase(&self) -> Phase {
@@ -138,7 +139,7 @@ impl Admission for NoEscalation {
 
 /// Answers the reviews, which are never stored.
 #[derive(Debug, Clone, Copy)]
-pub struct Reviews;
+pub(crate) struct Reviews;
 
 impl Synthetic for Reviews {
     fn handle<'a>(
@@ -175,7 +176,7 @@ fn posted(cluster: &Cluster, request: &Request) -> Result<Value, ApiError> {
 
 /// Answers `serviceaccounts/token`.
 #[derive(Debug, Clone, Copy)]
-pub struct TokenRequests;
+pub(crate) struct TokenRequests;
 
 impl Synthetic for TokenRequests {
     fn handle<'a>(
@@ -235,6 +236,7 @@ fn token(cluster: &Cluster, request: &Request) -> Result<Response, ApiError> {
 }
 
 /// Signs with the keys of a certificate authority.
+#[cfg(feature = "tls")]
 impl TokenSigner for Authority {
     fn secret_token(&self, _: &Cluster, binding: &TokenBinding<'_>) -> String {
         let account =

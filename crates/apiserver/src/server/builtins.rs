@@ -19,7 +19,7 @@ use crate::rest::request::Verb;
 const POD_GRACE_SECONDS: i64 = 30;
 
 /// Every built-in kind, in the order in which discovery lists them.
-pub fn resources() -> Vec<ResourceInfo> {
+pub(crate) fn resources() -> Vec<ResourceInfo> {
     let mut out: Vec<ResourceInfo> = Vec::new();
     for row in builtin::kinds() {
         let sibling = out.iter_mut().find(|info| info.group == row.group && info.plural == row.plural);

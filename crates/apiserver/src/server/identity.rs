@@ -13,7 +13,7 @@ const SUFFIX_LENGTH: usize = 5;
 
 /// The source of uids, name suffixes and audit ids. Thread-safe.
 #[derive(Debug)]
-pub struct Identities(Source);
+pub(crate) struct Identities(Source);
 
 #[derive(Debug)]
 enum Source {
@@ -25,11 +25,11 @@ enum Source {
 
 impl Identities {
     /// Draws from the operating system unless a seed is given.
-    pub fn new(seed: Option<u64>) -> Self {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
         Self(seed.map_or(Source::System, |seed| Source::Seeded(AtomicU64::new(seed))))
     }
 
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         match &self.0 {
             Source::System => {
                 let (high, low) = Uuid::new_v4().as_u64_pair();
@@ -40,7 +40,7 @@ impl Identities {
         }
     }
 
-    pub fn uid(&self) -> String {
+    pub(crate) fn uid(&self) -> String {
         match &self.0 {
             Source::System => Uuid::new_v4().to_string(),
             Source::Seeded(state) => {
@@ -52,7 +52,7 @@ impl Identities {
         }
     }
 
-    pub fn suffix(&self) -> String {
+    pub(crate) fn suffix(&self) -> String {
         let mut number = self.number();
         let mut out = String::with_capacity(SUFFIX_LENGTH);
         for _ in 0..SUFFIX_LENGTH {

@@ -1,19 +1,21 @@
 //! The server: many isolated clusters in one process, each with its store, resources and controllers.
 
-pub mod access;
-pub mod builtins;
-pub mod identity;
-pub mod pods;
-pub mod tasks;
+pub(crate) mod access;
+pub(crate) mod builtins;
+pub(crate) mod identity;
+pub(crate) mod pods;
+pub(crate) mod tasks;
 
 use std::collections::BTreeMap;
 use std::fmt;
+#[cfg(feature = "durable")]
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use crate::auth::{Authenticator, Rbac, TokenError, TokenKey};
 use crate::builtin::AddressPool;
@@ -26,16 +28,20 @@ use crate::rest::admission::{Admission, Chain};
 use crate::rest::lifecycle::NamespaceLifecycle;
 use crate::rest::request::Request;
 use crate::rest::response::Response;
+#[cfg(feature = "durable")]
 use crate::store::file_log::{self, CompactionLimits};
-use crate::store::{HistoryLimits, Image, Log, MemoryLog, Store};
+use crate::store::watch::EveryChange;
+use crate::store::{
+    Action, Change, Encoded, Entry, Expect, HistoryLimits, Image, Index, Log, MemoryLog, Store, key_of,
+};
 use identity::Identities;
-use tasks::Tasks;
+use tasks::{Task, Tasks};
 
 /// The clock. Simulations provide one with virtual time.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Answers requests whose objects are never stored: TokenReview, `serviceaccounts/token`, `pods/eviction`…
-pub trait Synthetic: Send + Sync {
+pub(crate) trait Synthetic: Send + Sync {
     fn handle<'a>(
         &'a self,
         cluster: &'a Arc<Cluster>,
@@ -44,7 +50,7 @@ pub trait Synthetic: Send + Sync {
 }
 
 /// Signs what the controllers put into service-account token Secrets and `kube-root-ca.crt`.
-pub trait TokenSigner: Send + Sync {
+pub(crate) trait TokenSigner: Send + Sync {
     /// A token that does not expire, bound to the Secret that holds it.
     fn secret_token(&self, cluster: &Cluster, binding: &TokenBinding<'_>) -> String;
     /// The certificate authority of this server as PEM.
@@ -53,12 +59,11 @@ pub trait TokenSigner: Send + Sync {
 
 /// Whom a token speaks for, and the Secret it lives in.
 #[derive(Debug, Clone, Copy)]
-pub struct TokenBinding<'a> {
-    pub namespace: &'a str,
-    pub service_account: &'a str,
-    pub service_account_uid: &'a str,
-    pub secret: &'a str,
-    pub secret_uid: &'a str,
+pub(crate) struct TokenBinding<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) service_account: &'a str,
+    pub(crate) service_account_uid: &'a str,
+    pub(crate) secret: &'a str,
 }
 
 /// The state that all clusters of a server share.
@@ -98,11 +103,11 @@ impl Cluster {
         &self.name
     }
 
-    pub fn store(&self) -> &Arc<Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    pub fn registry(&self) -> &Registry {
+    pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
 
@@ -110,11 +115,11 @@ impl Cluster {
         (self.shared.clock)()
     }
 
-    pub fn admission(&self) -> &Chain {
+    pub(crate) fn admission(&self) -> &Chain {
         &self.shared.admission
     }
 
-    pub fn identities(&self) -> &Identities {
+    pub(crate) fn identities(&self) -> &Identities {
         &self.shared.identities
     }
 
@@ -133,12 +138,12 @@ impl Cluster {
     }
 
     /// The authorizer.
-    pub fn rbac(&self) -> &Arc<Rbac> {
+    pub(crate) fn rbac(&self) -> &Arc<Rbac> {
         &self.rbac
     }
 
     /// The authenticator.
-    pub fn authenticator(&self) -> &Arc<Authenticator> {
+    pub(crate) fn authenticator(&self) -> &Arc<Authenticator> {
         &self.authenticator
     }
 
@@ -154,13 +159,64 @@ impl Cluster {
         })
     }
 
+    /// The state of a stored object.
+    pub fn entry(&self, resource: &StorageKey, key: &str) -> Option<Arc<Entry>> {
+        self.store.peek(resource, key)
+    }
+
+    /// The stored objects of a resource in the order of their keys, in one namespace or in all.
+    pub fn entries(&self, resource: &StorageKey, namespace: Option<&str>) -> Vec<Arc<Entry>> {
+        let listing = self.store.peek_list(resource, namespace, None, usize::MAX, None);
+        listing.map(|listing| listing.entries).unwrap_or_default()
+    }
+
+    /// All changes of all resources from now on, after everything that there is.
+    pub fn changes(&self) -> EveryChange {
+        self.store.watch_everything()
+    }
+
+    /// Executes a request of a controller in this process and returns the status code.
+    pub async fn request(self: &Arc<Self>, request: Request) -> u16 {
+        self.handle(request).await.status
+    }
+
+    /// Stores objects as they are, without admission and validation, in the version in which `like` is stored. An object with
+    /// the key of `like` replaces it; others are new. False if `like` has changed or if a new one exists: then nothing is stored.
+    pub async fn store_unchecked(&self, resource: &StorageKey, like: &Entry, objects: &[Value]) -> bool {
+        let change = |object: &Value| {
+            let text = |field: &str| object["metadata"][field].as_str();
+            let key = key_of(text("namespace"), text("name").unwrap_or_default());
+            let expect = if key == like.key { Expect::Revision(like.revision) } else { Expect::Absent };
+            let action = Action::Put { body: Encoded::new(object), index: Index::of(object), shape: like.shape };
+            Change { resource: resource.clone(), key, expect, action }
+        };
+        self.store.commit(objects.iter().map(change).collect(), &[]).await.is_ok()
+    }
+
+    /// Forgets the history: watches that begin earlier are told that their revision is too old.
+    pub fn compact(&self) {
+        self.store.compact(self.store.revision());
+    }
+
+    /// Whether a kind that is served in this version has namespaces.
+    pub fn is_namespaced(&self, group: &str, version: &str, kind: &str) -> Option<bool> {
+        let info = self.registry.find_kind(group, kind)?;
+        info.version(version).filter(|version| version.served)?;
+        Some(info.namespaced)
+    }
+
+    /// A background task of this name, which health checks and metrics show.
+    pub fn task(&self, name: &'static str) -> Arc<Task> {
+        self.tasks.register(name)
+    }
+
     /// The background tasks of this cluster.
-    pub fn tasks(&self) -> &Tasks {
+    pub(crate) fn tasks(&self) -> &Tasks {
         &self.tasks
     }
 
     /// The checks that `/livez` and `/readyz` report for this cluster.
-    pub fn checks(&self) -> Vec<Check> {
+    pub(crate) fn checks(&self) -> Vec<Check> {
         // kube-apiserver calls the check of its storage so.
         let storage = Check { name: "etcd", healthy: self.store.write_error().is_none() };
         let tasks = self.tasks.states().into_iter().map(|task| Check { name: task.name, healthy: task.healthy });
@@ -177,7 +233,7 @@ impl Cluster {
 }
 
 /// All clusters of one process.
-pub struct Server {
+pub(crate) struct Server {
     shared: Arc<Shared>,
     log: Arc<dyn Log>,
     history: HistoryLimits,
@@ -230,6 +286,7 @@ impl Template {
 pub struct Builder {
     template: Template,
     kinds: Vec<ResourceInfo>,
+    #[cfg(feature = "durable")]
     data_dir: Option<PathBuf>,
     admission: Chain,
     synthetic: BTreeMap<(StorageKey, Option<String>), Arc<dyn Synthetic>>,
@@ -238,6 +295,7 @@ pub struct Builder {
     clock: Clock,
     seed: Option<u64>,
     history: HistoryLimits,
+    #[cfg(feature = "durable")]
     compaction: CompactionLimits,
     /// A storage that is open already, for tests with a simulated disk.
     #[cfg(test)]
@@ -246,12 +304,13 @@ pub struct Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("data_dir", &self.data_dir).finish_non_exhaustive()
+        f.debug_struct("Builder").finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    #[cfg(feature = "durable")]
     #[error(transparent)]
     Storage(#[from] file_log::RecoveryError),
     #[error("a key for service account tokens cannot be made")]
@@ -261,30 +320,9 @@ pub enum StartError {
 }
 
 impl Server {
-    /// A server in memory, without any resource: give it `kinds`.
-    pub fn builder() -> Builder {
-        let mut admission = Chain::default();
-        admission.push(Arc::new(NamespaceLifecycle));
-        Builder {
-            template: Template::default(),
-            kinds: Vec::new(),
-            data_dir: None,
-            admission,
-            synthetic: BTreeMap::new(),
-            signer: None,
-            token_key: None,
-            clock: Arc::new(Timestamp::now),
-            seed: None,
-            history: HistoryLimits::default(),
-            compaction: CompactionLimits::default(),
-            #[cfg(test)]
-            opened: None,
-        }
-    }
-
     /// The cluster of this name, created on the first call. Must be called within a tokio runtime, on which the cluster's
     /// controllers run.
-    pub fn cluster(&self, name: &str) -> Arc<Cluster> {
+    pub(crate) fn cluster(&self, name: &str) -> Arc<Cluster> {
         let mut clusters = self.clusters.lock();
         if let Some(cluster) = clusters.get(name) {
             return cluster.clone();
@@ -299,17 +337,18 @@ impl Server {
     }
 
     /// The cluster of this name, if it exists.
-    pub fn existing(&self, name: &str) -> Option<Arc<Cluster>> {
+    pub(crate) fn existing(&self, name: &str) -> Option<Arc<Cluster>> {
         self.clusters.lock().get(name).cloned()
     }
 
     /// The names of all clusters that exist.
-    pub fn clusters(&self) -> Vec<String> {
+    #[cfg(test)]
+    pub(crate) fn clusters(&self) -> Vec<String> {
         self.clusters.lock().keys().cloned().collect()
     }
 
     /// A snapshot of all clusters.
-    pub fn template(&self) -> Template {
+    pub(crate) fn template(&self) -> Template {
         let clusters = self.clusters.lock();
         let images = clusters.iter().map(|(name, cluster)| (name.clone(), cluster.store.image())).collect();
         Template { images, new_cluster: None, definitions: self.shared.definitions.clone() }
@@ -317,7 +356,7 @@ impl Server {
 
     /// Stops the controllers of all clusters. When the last handle to the server is dropped after this, its data
     /// directory is free again.
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         let clusters = std::mem::take(&mut *self.clusters.lock());
         for cluster in clusters.values() {
             cluster.controllers.stop().await;
@@ -344,26 +383,47 @@ impl Server {
     }
 }
 
+impl Default for Builder {
+    /// A server in memory without further resources.
+    fn default() -> Self {
+        let mut admission = Chain::default();
+        admission.push(Arc::new(NamespaceLifecycle));
+        Self {
+            template: Template::default(),
+            kinds: Vec::new(),
+            #[cfg(feature = "durable")]
+            data_dir: None,
+            admission,
+            synthetic: BTreeMap::new(),
+            signer: None,
+            token_key: None,
+            clock: Arc::new(Timestamp::now),
+            seed: None,
+            history: HistoryLimits::default(),
+            #[cfg(feature = "durable")]
+            compaction: CompactionLimits::default(),
+            #[cfg(test)]
+            opened: None,
+        }
+    }
+}
+
 impl Builder {
     /// Opens the storage and every cluster that is found in it.
-    pub async fn build(self) -> Result<Arc<Server>, StartError> {
-        let (log, stores): (Arc<dyn Log>, _) = match &self.data_dir {
-            None => {
-                let log: Arc<dyn Log> = Arc::new(MemoryLog);
-                let restore = |(name, image): (String, Image)| {
-                    let store = Store::restored(&name, log.clone(), self.history, image);
-                    (name, store)
-                };
-                let stores = self.template.images.into_iter().map(restore).collect();
-                (log, stores)
-            }
+    pub(crate) async fn build(mut self) -> Result<Arc<Server>, StartError> {
+        #[cfg(feature = "durable")]
+        let (log, stores) = match &self.data_dir {
+            None => self.in_memory(),
             Some(path) => {
                 let (path, history, compaction) = (path.clone(), self.history, self.compaction);
                 let opened = tokio::task::spawn_blocking(move || file_log::open(&path, history, compaction)).await;
                 let (log, stores) = opened.map_err(|_| StartError::Interrupted)??;
+                let log: Arc<dyn Log> = log;
                 (log, stores)
             }
         };
+        #[cfg(not(feature = "durable"))]
+        let (log, stores) = self.in_memory();
         #[cfg(test)]
         let (log, stores) = self.opened.unwrap_or((log, stores));
         let shared = Arc::new(Shared {
@@ -389,16 +449,21 @@ impl Builder {
         Ok(server)
     }
 
+    /// The clusters of the template.
+    fn in_memory(&mut self) -> (Arc<dyn Log>, BTreeMap<String, Arc<Store>>) {
+        let log: Arc<dyn Log> = Arc::new(MemoryLog);
+        let images = std::mem::take(&mut self.template.images);
+        let restore = |(name, image): (String, Image)| {
+            let store = Store::restored(&name, log.clone(), self.history, image);
+            (name, store)
+        };
+        let stores = images.into_iter().map(restore).collect();
+        (log, stores)
+    }
+
     #[cfg(test)]
     pub(crate) fn opened(mut self, log: Arc<dyn Log>, stores: file_log::Stores) -> Self {
         self.opened = Some((log, stores));
-        self
-    }
-
-    /// Keeps everything in memory (the default).
-    #[must_use]
-    pub fn memory(mut self) -> Self {
-        self.data_dir = None;
         self
     }
 
@@ -411,14 +476,15 @@ impl Builder {
 
     /// Keeps everything in a directory, which this process then owns.
     #[must_use]
-    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
+    #[cfg(feature = "durable")]
+    pub(crate) fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(path.into());
         self
     }
 
     /// Adds built-in resources.
     #[must_use]
-    pub fn kinds(mut self, kinds: impl IntoIterator<Item = ResourceInfo>) -> Self {
+    pub(crate) fn kinds(mut self, kinds: impl IntoIterator<Item = ResourceInfo>) -> Self {
         self.kinds.extend(kinds);
         self
     }
@@ -432,7 +498,7 @@ impl Builder {
 
     /// Answers a resource (or one subresource of it) that is not stored.
     #[must_use]
-    pub fn synthetic(
+    pub(crate) fn synthetic(
         mut self,
         group: &str,
         plural: &str,
@@ -444,14 +510,14 @@ impl Builder {
     }
 
     #[must_use]
-    pub fn token_signer(mut self, signer: Arc<dyn TokenSigner>) -> Self {
+    pub(crate) fn token_signer(mut self, signer: Arc<dyn TokenSigner>) -> Self {
         self.signer = Some(signer);
         self
     }
 
     /// Signs and verifies service account tokens; a fresh key if none is given.
     #[must_use]
-    pub fn token_key(mut self, key: Arc<TokenKey>) -> Self {
+    pub(crate) fn token_key(mut self, key: Arc<TokenKey>) -> Self {
         self.token_key = Some(key);
         self
     }
@@ -476,6 +542,7 @@ impl Builder {
     }
 
     #[must_use]
+    #[cfg(feature = "durable")]
     pub fn compaction(mut self, limits: CompactionLimits) -> Self {
         self.compaction = limits;
         self

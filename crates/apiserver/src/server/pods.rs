@@ -29,7 +29,7 @@ const TOLERATED_SECONDS: u32 = 300;
 
 /// The admission step for pods.
 #[derive(Debug, Clone, Copy)]
-pub struct PodAdmission;
+pub(crate) struct PodAdmission;
 
 impl Admission for PodAdmission {
     fn phase(&self) -> Phase {

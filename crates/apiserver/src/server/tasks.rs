@@ -14,7 +14,7 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 
 /// The tasks of one cluster, by name.
 #[derive(Debug, Default)]
-pub struct Tasks(Mutex<BTreeMap<&'static str, Arc<Task>>>);
+pub(crate) struct Tasks(Mutex<BTreeMap<&'static str, Arc<Task>>>);
 
 /// The state of one task.
 #[derive(Debug, Default)]
@@ -25,21 +25,21 @@ pub struct Task {
 
 /// The state of a task for health checks and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaskState {
-    pub name: &'static str,
+pub(crate) struct TaskState {
+    pub(crate) name: &'static str,
     /// False from a panic until the task has completed a round of work.
-    pub healthy: bool,
+    pub(crate) healthy: bool,
     /// How often the task was started again after a panic.
-    pub restarts: u64,
+    pub(crate) restarts: u64,
 }
 
 impl Tasks {
     /// The task of this name, registered on the first call.
-    pub fn register(&self, name: &'static str) -> Arc<Task> {
+    pub(crate) fn register(&self, name: &'static str) -> Arc<Task> {
         self.0.lock().entry(name).or_default().clone()
     }
 
-    pub fn states(&self) -> Vec<TaskState> {
+    pub(crate) fn states(&self) -> Vec<TaskState> {
         let state = |(name, task): (&&'static str, &Arc<Task>)| TaskState {
             name,
             healthy: !task.failing.load(Ordering::Relaxed),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 /// An encoded object that lacks only the digits of its resource version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Encoded {
+pub(crate) struct Encoded {
     head_and_tail: Vec<u8>,
     gap: usize,
     depth: usize,
@@ -17,10 +17,10 @@ pub struct Encoded {
 
 /// Levels of objects and lists in each other that a stored object may have, `managedFields` included. The JSON reader goes
 /// 127 levels deep, of which a list takes two, a watch event one and an AdmissionReview two.
-pub const MAX_DEPTH: usize = 120;
+pub(crate) const MAX_DEPTH: usize = 120;
 
 /// How many levels of objects and lists are in each other.
-pub fn depth(value: &Value) -> usize {
+pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
@@ -33,7 +33,7 @@ const MAX_DIGITS: usize = 20;
 
 impl Encoded {
     /// An object without `metadata` gets an empty one. A `resourceVersion` that is present is left out.
-    pub fn new(object: &Value) -> Self {
+    pub(crate) fn new(object: &Value) -> Self {
         let mut out = Vec::with_capacity(1024);
         let mut gap = 0;
         let empty = Map::new();
@@ -63,26 +63,22 @@ impl Encoded {
     }
 
     /// The bytes with the revision filled in, and where its digits start.
-    pub fn with_revision(&self, revision: u64) -> (Bytes, u32) {
+    pub(crate) fn with_revision(&self, revision: u64) -> (Bytes, u32) {
         fill(&self.head_and_tail[..self.gap], revision, &self.head_and_tail[self.gap..])
     }
 
     /// Levels of nesting.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.head_and_tail.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.head_and_tail.is_empty()
     }
 }
 
 /// Stored bytes whose revision digits at `at` are replaced by those of `revision`.
-pub fn with_other_revision(bytes: &Bytes, at: u32, revision: u64) -> (Bytes, u32) {
+pub(crate) fn with_other_revision(bytes: &Bytes, at: u32, revision: u64) -> (Bytes, u32) {
     let start = (at as usize).min(bytes.len());
     let digits = bytes[start..].iter().take_while(|b| b.is_ascii_digit()).count();
     fill(&bytes[..start], revision, &bytes[start + digits..])

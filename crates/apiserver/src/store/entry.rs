@@ -12,27 +12,27 @@ use super::encode::with_other_revision;
 #[derive(Debug)]
 pub struct Entry {
     /// `namespace/name`, or `name` of a cluster-scoped object.
-    pub key: Box<str>,
+    pub(crate) key: Box<str>,
     /// The revision of the last change; of a deleted entry, the revision of the deletion.
-    pub revision: u64,
+    pub(crate) revision: u64,
     /// The object as JSON in the storage version, with its resource version.
-    pub bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// Where the digits of the resource version start.
-    pub revision_at: u32,
+    pub(crate) revision_at: u32,
     /// Under which schema the object was written; 0 if that is not known.
-    pub shape: u64,
-    pub index: Index,
+    pub(crate) shape: u64,
+    pub(crate) index: Index,
 }
 
 /// The indexed fields of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Index {
-    pub uid: Box<str>,
-    pub labels: Box<[(Box<str>, Box<str>)]>,
-    pub owners: Box<[Owner]>,
+pub(crate) struct Index {
+    pub(crate) uid: Box<str>,
+    pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) owners: Box<[Owner]>,
     /// `metadata.deletionTimestamp` is set.
-    pub deleting: bool,
-    pub finalizers: Box<[Box<str>]>,
+    pub(crate) deleting: bool,
+    pub(crate) finalizers: Box<[Box<str>]>,
 }
 
 /// An owner reference.
@@ -48,25 +48,47 @@ pub struct Owner {
 /// One change. The bytes of a deletion are those of the object's last state with the revision of the deletion.
 #[derive(Debug)]
 pub struct Event {
-    pub kind: ChangeKind,
-    pub entry: Arc<Entry>,
+    pub(crate) kind: ChangeKind,
+    pub(crate) entry: Arc<Entry>,
     /// The old object of the change.
-    pub previous: Option<Arc<Entry>>,
+    pub(crate) previous: Option<Arc<Entry>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeKind {
+pub(crate) enum ChangeKind {
     Put,
     Delete,
 }
 
 impl Event {
-    pub fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> u64 {
         self.entry.revision
     }
 }
 
+impl Event {
+    /// The object after the change, or the last state of a deleted one.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// The object before the change.
+    pub fn previous(&self) -> Option<&Entry> {
+        self.previous.as_deref()
+    }
+}
+
 impl Entry {
+    /// `namespace/name`, or `name` of a cluster-scoped object.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The owner references.
+    pub fn owners(&self) -> &[Owner] {
+        &self.index.owners
+    }
+
     /// Namespace (empty for a cluster-scoped object) and name.
     pub fn namespace_and_name(&self) -> (&str, &str) {
         split_key(&self.key)
@@ -74,7 +96,7 @@ impl Entry {
 
     /// The same object as if it had been written at another revision.
     #[must_use]
-    pub fn at_revision(&self, revision: u64) -> Self {
+    pub(crate) fn at_revision(&self, revision: u64) -> Self {
         let (bytes, revision_at) = with_other_revision(&self.bytes, self.revision_at, revision);
         Self { key: self.key.clone(), revision, bytes, revision_at, shape: self.shape, index: self.index.clone() }
     }
@@ -99,7 +121,7 @@ pub fn split_key(key: &str) -> (&str, &str) {
 }
 
 impl Index {
-    pub fn of(object: &Value) -> Self {
+    pub(crate) fn of(object: &Value) -> Self {
         let metadata = &object["metadata"];
         let text = |value: &Value| -> Box<str> { value.as_str().unwrap_or("").into() };
         let labels = metadata["labels"].as_object().map(|labels| {
@@ -125,11 +147,11 @@ impl Index {
         }
     }
 
-    pub fn label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(k, _)| &**k == key).map(|(_, value)| &**value)
     }
 
-    pub fn has_finalizer(&self, name: &str) -> bool {
+    pub(crate) fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|f| &**f == name)
     }
 }

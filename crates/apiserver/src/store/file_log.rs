@@ -22,7 +22,7 @@ use super::lock::DirectoryLock;
 use super::log::{Appended, Image, Log, Member, Record};
 use super::record::Frame;
 use super::recovery::{Recovered, recover};
-pub use super::recovery::{RecoveryError, TornTail};
+pub(crate) use super::recovery::{RecoveryError, TornTail};
 use super::resource::HistoryLimits;
 use super::set_aside::{self, SetAside};
 use super::snapshot;
@@ -66,7 +66,7 @@ enum Job {
 type WriteError = Arc<watch::Sender<Option<Arc<str>>>>;
 
 /// A log in a data directory. Dropping it finishes what was appended.
-pub struct FileLog {
+pub(crate) struct FileLog {
     jobs: Mutex<Sender<Job>>,
     write_error: WriteError,
     members: Members,
@@ -81,10 +81,10 @@ impl std::fmt::Debug for FileLog {
 }
 
 /// The stores of a data directory, by cluster.
-pub type Stores = BTreeMap<String, Arc<Store>>;
+pub(crate) type Stores = BTreeMap<String, Arc<Store>>;
 
 /// Opens a data directory: the stores of all clusters found there, by name, and the log they write to.
-pub fn open(
+pub(crate) fn open(
     directory: &Path,
     history: HistoryLimits,
     compaction: CompactionLimits,
@@ -98,7 +98,7 @@ pub fn open(
 
 /// Creates a data directory if it does not exist, durably. Only its owner may read it: permissions of others are removed if it
 /// holds nothing but data of this server, and the directory is refused if it holds more, because others may need it.
-pub fn prepare_directory(path: &Path) -> Result<(), RecoveryError> {
+pub(crate) fn prepare_directory(path: &Path) -> Result<(), RecoveryError> {
     let io = |e| RecoveryError::io(path, e);
     let disk = Directory(path.to_owned());
     disk.make().map_err(io)?;
@@ -194,7 +194,7 @@ impl FileLog {
     }
 
     /// The interrupted write that was cut off when the directory was opened.
-    pub fn torn_tail(&self) -> Option<&TornTail> {
+    pub(crate) fn torn_tail(&self) -> Option<&TornTail> {
         self.torn_tail.as_ref()
     }
 
@@ -205,7 +205,7 @@ impl FileLog {
     }
 
     /// Asks for a snapshot now; it is written after everything appended so far.
-    pub fn compact(&self) {
+    pub(crate) fn compact(&self) {
         let _ = self.jobs.lock().send(Job::Compact);
     }
 }

@@ -8,22 +8,22 @@ use crate::registry::StorageKey;
 
 /// One atomic write of one cluster, in the order of its revisions.
 #[derive(Debug, Clone)]
-pub struct Record {
-    pub cluster: Arc<str>,
+pub(crate) struct Record {
+    pub(crate) cluster: Arc<str>,
     /// How often the store had lost writes when this one was made. A record of an older count was lost with them.
-    pub epoch: usize,
-    pub changes: Vec<(StorageKey, Arc<Event>)>,
+    pub(crate) epoch: usize,
+    pub(crate) changes: Vec<(StorageKey, Arc<Event>)>,
 }
 
 impl Record {
     /// The revision of the last change.
-    pub fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> u64 {
         self.changes.last().map_or(0, |(_, event)| event.revision())
     }
 }
 
 /// Notified by the log about its progress. Called without any lock of the log held.
-pub trait Member: Send + Sync {
+pub(crate) trait Member: Send + Sync {
     /// Every change up to this revision is durable.
     fn durable(&self, revision: u64);
     /// Writes that are not durable are lost: the store returns to the durable state.
@@ -36,14 +36,14 @@ pub trait Member: Send + Sync {
 
 /// The content of a store at one revision.
 #[derive(Debug, Clone, Default)]
-pub struct Image {
-    pub revision: u64,
-    pub entries: Vec<(StorageKey, Arc<super::entry::Entry>)>,
+pub(crate) struct Image {
+    pub(crate) revision: u64,
+    pub(crate) entries: Vec<(StorageKey, Arc<super::entry::Entry>)>,
 }
 
 /// The result of appending a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Appended {
+pub(crate) enum Appended {
     /// It is as durable as it will ever be; `Member::durable` is not called.
     Durable,
     /// `Member::durable` or `Member::failed` follows.
@@ -51,7 +51,7 @@ pub enum Appended {
 }
 
 /// Appends records in order. Called under the lock of the store, so it must not block and must not call back.
-pub trait Log: Send + Sync {
+pub(crate) trait Log: Send + Sync {
     fn append(&self, record: Record, member: &Arc<dyn Member>) -> Appended;
     /// Makes the store part of snapshots.
     fn attach(&self, cluster: &Arc<str>, member: &Arc<dyn Member>);
@@ -61,7 +61,7 @@ pub trait Log: Send + Sync {
 
 /// No durability: the process is the storage.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct MemoryLog;
+pub(crate) struct MemoryLog;
 
 impl Log for MemoryLog {
     fn append(&self, _: Record, _: &Arc<dyn Member>) -> Appended {

@@ -3,27 +3,35 @@
 //! A write is checked against the revision that it expects, gets the next revision, is handed to the log, and becomes
 //! visible to readers and watchers once the log has it.
 
+#[cfg(feature = "durable")]
 mod disk;
-pub mod encode;
-pub mod entry;
-pub mod file_log;
+pub(crate) mod encode;
+pub(crate) mod entry;
+#[cfg(feature = "durable")]
+pub(crate) mod file_log;
+#[cfg(feature = "durable")]
 mod format;
+#[cfg(feature = "durable")]
 mod lock;
-pub mod log;
+pub(crate) mod log;
 pub(crate) mod notifier;
+#[cfg(feature = "durable")]
 mod record;
-mod recovery;
-mod resource;
+#[cfg(feature = "durable")]
+pub(crate) mod recovery;
+pub(crate) mod resource;
+#[cfg(feature = "durable")]
 mod set_aside;
+#[cfg(feature = "durable")]
 mod snapshot;
 mod state;
 #[cfg(test)]
 mod tests;
-pub mod watch;
+pub(crate) mod watch;
 
-pub use encode::{Encoded, MAX_DEPTH, depth};
-pub use entry::{ChangeKind, Entry, Event, Index, Owner, key_of, split_key};
-pub use log::{Image, Log, MemoryLog};
-pub use resource::{HistoryLimits, Page};
-pub use state::{Action, Change, CommitObserver, Expect, Guard, Listing, Store, StoreError};
-pub use watch::{Cursor, EveryChange};
+pub(crate) use encode::{Encoded, MAX_DEPTH, depth};
+pub(crate) use entry::{ChangeKind, Entry, Event, Index, Owner, key_of, split_key};
+pub(crate) use log::{Image, Log, MemoryLog};
+pub(crate) use resource::HistoryLimits;
+pub(crate) use state::{Action, Change, CommitObserver, Expect, Guard, Store, StoreError};
+pub(crate) use watch::Cursor;

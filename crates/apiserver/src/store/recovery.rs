@@ -75,12 +75,12 @@ impl RecoveryError {
 
 /// The end of a log that a crash interrupted. No write in it was acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TornTail {
-    pub path: PathBuf,
+pub(crate) struct TornTail {
+    pub(crate) path: PathBuf,
     /// Where the incomplete record begins, in bytes.
-    pub at: usize,
+    pub(crate) at: usize,
     /// Bytes from there to the end of the file.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// The content of a data directory.

@@ -36,10 +36,10 @@ pub(super) struct Resource {
 
 /// A page of a list.
 #[derive(Debug, Default)]
-pub struct Page {
-    pub entries: Vec<Arc<Entry>>,
+pub(crate) struct Page {
+    pub(crate) entries: Vec<Arc<Entry>>,
     /// Whether objects follow.
-    pub more: bool,
+    pub(crate) more: bool,
 }
 
 impl Resource {

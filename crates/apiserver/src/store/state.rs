@@ -19,30 +19,30 @@ use crate::registry::StorageKey;
 
 /// One object to be written or deleted.
 #[derive(Debug, Clone)]
-pub struct Change {
-    pub resource: StorageKey,
-    pub key: Box<str>,
-    pub expect: Expect,
-    pub action: Action,
+pub(crate) struct Change {
+    pub(crate) resource: StorageKey,
+    pub(crate) key: Box<str>,
+    pub(crate) expect: Expect,
+    pub(crate) action: Action,
 }
 
 /// The precondition of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
+pub(crate) enum Expect {
     Absent,
     Revision(u64),
     Any,
 }
 
 #[derive(Debug, Clone)]
-pub enum Action {
+pub(crate) enum Action {
     Put { body: Encoded, index: Index, shape: u64 },
     Delete,
 }
 
 /// A precondition about other objects.
 #[derive(Debug, Clone)]
-pub enum Guard {
+pub(crate) enum Guard {
     Exists {
         resource: StorageKey,
         key: Box<str>,
@@ -52,7 +52,7 @@ pub enum Guard {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
+pub(crate) enum StoreError {
     #[error("the object exists already")]
     AlreadyExists,
     #[error("the object does not exist")]
@@ -82,7 +82,7 @@ pub enum StoreError {
 }
 
 /// Follows a store in its write path: what it derives from the objects is always at the revision of the store.
-pub trait CommitObserver: Send + Sync {
+pub(crate) trait CommitObserver: Send + Sync {
     /// Handles one stored object or one change of it. Called under the lock of the store, in the order of revisions and
     /// before the change is visible, so it must not block and must not call the store. Changes that the log could
     /// not write are undone in the opposite order, each as a change to the object before it.
@@ -91,15 +91,15 @@ pub trait CommitObserver: Send + Sync {
 
 /// A page of a list and the revision it shows.
 #[derive(Debug)]
-pub struct Listing {
-    pub revision: u64,
-    pub entries: Vec<Arc<Entry>>,
+pub(crate) struct Listing {
+    pub(crate) revision: u64,
+    pub(crate) entries: Vec<Arc<Entry>>,
     /// Objects that follow, counted now; 0 on the last page.
-    pub remaining: usize,
+    pub(crate) remaining: usize,
 }
 
 /// All objects of one cluster.
-pub struct Store {
+pub(crate) struct Store {
     cluster: Arc<str>,
     limits: HistoryLimits,
     log: Arc<dyn Log>,
@@ -193,12 +193,12 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    pub fn new(cluster: &str, log: Arc<dyn Log>, limits: HistoryLimits) -> Arc<Self> {
+    pub(crate) fn new(cluster: &str, log: Arc<dyn Log>, limits: HistoryLimits) -> Arc<Self> {
         Self::restored(cluster, log, limits, Image { revision: FIRST_REVISION, entries: Vec::new() })
     }
 
     /// A store that continues from a snapshot. Records that follow it are given to `replay`.
-    pub fn restored(cluster: &str, log: Arc<dyn Log>, limits: HistoryLimits, image: Image) -> Arc<Self> {
+    pub(crate) fn restored(cluster: &str, log: Arc<dyn Log>, limits: HistoryLimits, image: Image) -> Arc<Self> {
         let mut resources: BTreeMap<StorageKey, Resource> = BTreeMap::new();
         let revision = image.revision.max(FIRST_REVISION);
         for (key, entry) in image.entries {
@@ -225,7 +225,7 @@ impl Store {
     }
 
     /// Gives the observer every stored object, and from then on every change, without a gap in between.
-    pub fn observe_commits(&self, observer: Arc<dyn CommitObserver>) {
+    pub(crate) fn observe_commits(&self, observer: Arc<dyn CommitObserver>) {
         let mut state = self.core.state.lock();
         for (key, resource) in &state.resources {
             for entry in resource.entries() {
@@ -236,7 +236,7 @@ impl Store {
     }
 
     /// All objects and the revision they stand for, for a store that is to continue from here.
-    pub fn image(&self) -> Image {
+    pub(crate) fn image(&self) -> Image {
         self.core.image()
     }
 
@@ -265,26 +265,22 @@ impl Store {
     }
 
     /// Objects of this cluster that recovery could not read and put into files.
-    pub fn set_aside(&self) -> u64 {
+    pub(crate) fn set_aside(&self) -> u64 {
         self.set_aside.load(Ordering::Relaxed)
     }
 
-    pub fn cluster(&self) -> &str {
-        &self.cluster
-    }
-
     /// The revision of the last write.
-    pub fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> u64 {
         self.core.state.lock().revision
     }
 
     /// The object as it is now, durable or not. For checks whose outcome is not shown to a client by itself.
-    pub fn peek(&self, resource: &StorageKey, key: &str) -> Option<Arc<Entry>> {
+    pub(crate) fn peek(&self, resource: &StorageKey, key: &str) -> Option<Arc<Entry>> {
         self.core.state.lock().resources.get(resource).and_then(|r| r.get(key)).cloned()
     }
 
     /// The object as it is now.
-    pub async fn get(&self, resource: &StorageKey, key: &str) -> Result<Option<Arc<Entry>>, StoreError> {
+    pub(crate) async fn get(&self, resource: &StorageKey, key: &str) -> Result<Option<Arc<Entry>>, StoreError> {
         loop {
             let (found, mark) = {
                 let state = self.core.state.lock();
@@ -300,7 +296,7 @@ impl Store {
     }
 
     /// Up to `limit` objects of a namespace (or of all) whose key follows `after`, at revision `at` (or now).
-    pub async fn list(
+    pub(crate) async fn list(
         &self,
         resource: &StorageKey,
         namespace: Option<&str>,
@@ -319,7 +315,7 @@ impl Store {
     }
 
     /// As `list`, but shows writes that are not durable yet.
-    pub fn peek_list(
+    pub(crate) fn peek_list(
         &self,
         resource: &StorageKey,
         namespace: Option<&str>,
@@ -350,14 +346,18 @@ impl Store {
 
     /// Makes all changes or none, each with a revision of its own, and returns once they are durable. The entry of a
     /// deletion is the object's last state under the revision of the deletion.
-    pub async fn commit(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<Vec<Arc<Entry>>, StoreError> {
+    pub(crate) async fn commit(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<Vec<Arc<Entry>>, StoreError> {
         let (entries, mark) = self.commit_now(changes, guards)?;
         self.settled(mark).await?;
         Ok(entries)
     }
 
     /// As `commit`, without waiting: readers see the writes and wait for them themselves.
-    pub fn commit_unsettled(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<Vec<Arc<Entry>>, StoreError> {
+    pub(crate) fn commit_unsettled(
+        &self,
+        changes: Vec<Change>,
+        guards: &[Guard],
+    ) -> Result<Vec<Arc<Entry>>, StoreError> {
         self.commit_now(changes, guards).map(|(entries, _)| entries)
     }
 
@@ -406,12 +406,12 @@ impl Store {
     }
 
     /// Why nothing can be written at the moment.
-    pub fn write_error(&self) -> Option<Arc<str>> {
+    pub(crate) fn write_error(&self) -> Option<Arc<str>> {
         self.log.write_error()
     }
 
     /// Forgets the history up to `revision`: older watches and lists are answered as expired.
-    pub fn compact(&self, revision: u64) {
+    pub(crate) fn compact(&self, revision: u64) {
         let mut state = self.core.state.lock();
         // Writes that are not durable may have to be undone.
         let revision = revision.min(state.published);
@@ -422,7 +422,7 @@ impl Store {
     }
 
     /// Number of objects and their bytes, per resource that has any.
-    pub fn sizes(&self) -> Vec<(StorageKey, usize, usize)> {
+    pub(crate) fn sizes(&self) -> Vec<(StorageKey, usize, usize)> {
         let state = self.core.state.lock();
         let sized = state.resources.iter().filter(|(_, r)| r.len() > 0);
         sized.map(|(key, r)| (key.clone(), r.len(), r.object_bytes())).collect()

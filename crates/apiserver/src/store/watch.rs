@@ -16,7 +16,7 @@ const BATCH_EVENTS: usize = 256;
 
 /// A position in the changes of one resource.
 #[derive(Debug)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     store: Arc<Store>,
     resource: StorageKey,
     after: u64,
@@ -25,7 +25,7 @@ pub struct Cursor {
 
 impl Store {
     /// Follows a resource from behind `after`.
-    pub fn watch(self: &Arc<Self>, resource: &StorageKey, after: u64) -> Result<Cursor, StoreError> {
+    pub(crate) fn watch(self: &Arc<Self>, resource: &StorageKey, after: u64) -> Result<Cursor, StoreError> {
         let changed = self.with_state(|state| {
             let oldest = state.oldest(resource);
             if after < oldest {
@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Follows every resource from now on; what exists already comes first.
-    pub fn watch_everything(self: &Arc<Self>) -> EveryChange {
+    pub(crate) fn watch_everything(self: &Arc<Self>) -> EveryChange {
         let changed = self.with_state(super::state::State::any_waker);
         EveryChange { store: self.clone(), seen: BTreeMap::new(), changed }
     }
@@ -45,7 +45,7 @@ impl Store {
 
 impl Cursor {
     /// The next changes, at least one. Cancelling loses nothing.
-    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
+    pub(crate) async fn next(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
         loop {
             self.changed.catch_up();
             let events = self.ready()?;
@@ -57,7 +57,7 @@ impl Cursor {
     }
 
     /// The next changes that are there already, possibly none.
-    pub fn ready(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
+    pub(crate) fn ready(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
         let (resource, after) = (&self.resource, self.after);
         let events = self.store.with_state(|state| {
             let Some(content) = state.resources.get(resource) else { return Ok(Vec::new()) };
@@ -73,7 +73,7 @@ impl Cursor {
 
     /// A revision from which this watch could be resumed without loss: as new as possible, and never one that the store has
     /// not reached. A client that asks for changes after such a revision has seen another store, and gets an error here.
-    pub fn frontier(&mut self) -> u64 {
+    pub(crate) fn frontier(&mut self) -> u64 {
         let (resource, after) = (&self.resource, self.after);
         let reached = self.store.with_state(|state| {
             let pending = state.resources.get(resource).is_some_and(|r| r.last_revision() > after);

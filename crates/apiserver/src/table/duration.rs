@@ -38,7 +38,7 @@ pub fn age(timestamp: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 /// The cell of a `date` column.
-pub fn date_cell(value: &Value, now: Timestamp) -> Value {
+pub(crate) fn date_cell(value: &Value, now: Timestamp) -> Value {
     match value.as_str().map(str::parse::<Timestamp>) {
         Some(Ok(then)) => json!(age(Some(then), now)),
         Some(Err(_)) => json!("<invalid>"),

@@ -11,14 +11,14 @@ const MAX_STEPS: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid JSON path {path:?}: {why}")]
-pub struct PathError {
+pub(crate) struct PathError {
     path: String,
     why: String,
 }
 
 /// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
-pub struct JsonPath {
+pub(crate) struct JsonPath {
     steps: Vec<Step>,
 }
 
@@ -51,7 +51,7 @@ enum Comparison {
 
 impl JsonPath {
     /// Reads a path with or without the leading dot, `$` or surrounding braces.
-    pub fn parse(text: &str) -> Result<Self, PathError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PathError> {
         let trimmed = text.trim();
         let inner = trimmed.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(trimmed);
         let inner = inner.strip_prefix('$').unwrap_or(inner);
@@ -61,7 +61,7 @@ impl JsonPath {
     }
 
     /// All values that the path names, in order; empty if there are none or a step does not apply.
-    pub fn find<'v>(&'v self, value: &'v Value) -> Vec<&'v Value> {
+    pub(crate) fn find<'v>(&'v self, value: &'v Value) -> Vec<&'v Value> {
         walk(&self.steps, vec![value]).unwrap_or_default()
     }
 }

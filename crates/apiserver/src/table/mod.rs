@@ -1,7 +1,7 @@
 //! Other forms of a response: `Table` and `PartialObjectMetadata`.
 
-pub mod duration;
-pub mod jsonpath;
+pub(crate) mod duration;
+pub(crate) mod jsonpath;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,11 +11,13 @@ use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
 use crate::field::FieldError;
-use jsonpath::{JsonPath, PathError};
+use jsonpath::JsonPath;
+#[cfg(test)]
+use jsonpath::PathError;
 
 /// How a cell is found.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub(crate) enum Source {
     JsonPath(JsonPath),
     /// From the object (in the requested version) and the time of the request.
     Compute(fn(&Value, Timestamp) -> Value),
@@ -24,24 +26,24 @@ pub enum Source {
 }
 
 /// Gives one cell for each column, from the object and the time of the request.
-pub type RowCells = Arc<dyn Fn(&Value, Timestamp) -> Vec<Value> + Send + Sync>;
+pub(crate) type RowCells = Arc<dyn Fn(&Value, Timestamp) -> Vec<Value> + Send + Sync>;
 
 /// One column of a table.
 #[derive(Debug, Clone)]
-pub struct Column {
-    pub name: String,
+pub(crate) struct Column {
+    pub(crate) name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
-    pub value_type: String,
-    pub format: String,
-    pub description: String,
+    pub(crate) value_type: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
     /// 0 is always shown, more only with `-o wide`.
-    pub priority: i32,
-    pub source: Source,
+    pub(crate) priority: i32,
+    pub(crate) source: Source,
 }
 
 /// The columns of a kind.
 #[derive(Clone)]
-pub struct Columns {
+pub(crate) struct Columns {
     columns: Vec<Column>,
     /// Computes a whole row at once; the columns then only give the headings.
     row: Option<RowCells>,
@@ -54,18 +56,13 @@ impl fmt::Debug for Columns {
 }
 
 impl Columns {
-    /// Exactly these columns, `Name` among them if it is wanted.
-    pub fn new(columns: Vec<Column>) -> Self {
-        Self { columns, row: None }
-    }
-
     /// Headings, and a function that gives one cell for each of them.
-    pub fn with_rows(headings: Vec<Column>, row: RowCells) -> Self {
+    pub(crate) fn with_rows(headings: Vec<Column>, row: RowCells) -> Self {
         Self { columns: headings, row: Some(row) }
     }
 
     /// The columns of a custom resource: `Name`, then its own, or `Age` if it has none.
-    pub fn custom(own: Vec<Column>) -> Self {
+    pub(crate) fn custom(own: Vec<Column>) -> Self {
         let mut columns = vec![name_column()];
         if own.is_empty() {
             columns.push(age_column());
@@ -92,7 +89,8 @@ impl Columns {
 
 impl Column {
     /// A column of `additionalPrinterColumns`.
-    pub fn from_definition(definition: &Value) -> Result<Self, PathError> {
+    #[cfg(test)]
+    pub(crate) fn from_definition(definition: &Value) -> Result<Self, PathError> {
         let text = |key: &str| definition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let path = text("jsonPath");
         let description = match text("description") {
@@ -172,7 +170,7 @@ fn age_column() -> Column {
 
 /// The part of the object in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum IncludeObject {
+pub(crate) enum IncludeObject {
     None,
     #[default]
     Metadata,
@@ -181,7 +179,7 @@ pub enum IncludeObject {
 
 impl IncludeObject {
     /// From the query parameter `includeObject`.
-    pub fn parse(value: Option<&str>) -> Result<Self, ApiError> {
+    pub(crate) fn parse(value: Option<&str>) -> Result<Self, ApiError> {
         match value.unwrap_or_default() {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
@@ -196,7 +194,7 @@ impl IncludeObject {
 }
 
 /// A `Table` of one object or of a list. `meta_version` is `v1` or `v1beta1`.
-pub fn table(
+pub(crate) fn table(
     columns: &Columns,
     value: &Value,
     include: IncludeObject,
@@ -248,13 +246,13 @@ fn with_type(item: &Value, list: &Value) -> Value {
 }
 
 /// An object without its content.
-pub fn partial_metadata(object: &Value, meta_version: &str) -> Value {
+pub(crate) fn partial_metadata(object: &Value, meta_version: &str) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{meta_version}"), "metadata": metadata})
 }
 
 /// A list whose items have no content.
-pub fn partial_metadata_list(list: &Value, meta_version: &str) -> Value {
+pub(crate) fn partial_metadata_list(list: &Value, meta_version: &str) -> Value {
     let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let items: Vec<Value> = items.iter().map(|item| partial_metadata(item, meta_version)).collect();
     let mut metadata = list.get("metadata").cloned().unwrap_or_else(|| json!({}));

@@ -1,10 +1,6 @@
 //! Request bodies and the values in them: whatever is accepted can be printed, stored and read again.
 
-use apiserver::builtin::decode_protobuf;
-use apiserver::rest::decode::parse_json;
-use apiserver::rest::shape::parse_yaml;
-use apiserver::store::Encoded;
-use apiserver::store::encode::with_other_revision;
+use apiserver::internals::{parse_json, parse_protobuf, parse_yaml, stored};
 use fleet_api::yaml;
 use k8s_values::Quantity;
 use serde_json::{Value, json};
@@ -56,14 +52,14 @@ pub(super) const QUANTITY_WORDS: &[&str] = &[
 const YAML_GROWTH_MAX: usize = 1000;
 
 pub(super) fn json(input: &[u8]) {
-    let Ok(decoded) = parse_json(input) else { return };
-    let printed = decoded.value.to_string();
+    let Ok((value, _)) = parse_json(input) else { return };
+    let printed = value.to_string();
     let again = parse_json(printed.as_bytes());
     assert!(again.is_ok(), "{again:?}: {printed}");
-    let again = again.unwrap_or_default();
-    assert_eq!(again.value, decoded.value, "printing is no fixpoint");
-    assert!(again.duplicates.is_empty(), "a printed document has repeated fields");
-    stored_form(decoded.value);
+    let (again, duplicates) = again.unwrap_or_default();
+    assert_eq!(again, value, "printing is no fixpoint");
+    assert!(duplicates.is_empty(), "a printed document has repeated fields");
+    stored_form(value);
 }
 
 /// What is stored reads as the object with its revision.
@@ -71,8 +67,7 @@ fn stored_form(mut object: Value) {
     if !object.is_object() {
         return;
     }
-    let (bytes, at) = Encoded::new(&object).with_revision(u64::MAX);
-    let (bytes, _) = with_other_revision(&bytes, at, 7);
+    let bytes = stored(&object, 7);
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
     }
@@ -82,8 +77,8 @@ fn stored_form(mut object: Value) {
 }
 
 pub(super) fn yaml(input: &[u8]) {
-    let Ok(decoded) = parse_yaml(input) else { return };
-    let printed = decoded.value.to_string();
+    let Ok(value) = parse_yaml(input) else { return };
+    let printed = value.to_string();
     assert!(
         printed.len() <= (1 + input.len()) * YAML_GROWTH_MAX,
         "{} bytes of YAML became {} bytes of JSON",
@@ -92,23 +87,23 @@ pub(super) fn yaml(input: &[u8]) {
     );
     let again = parse_json(printed.as_bytes());
     assert!(again.is_ok(), "what was read as YAML is no JSON: {again:?}");
-    let text = yaml::to_string(&decoded.value);
+    let text = yaml::to_string(&value);
     match yaml::documents(&text) {
         Ok(documents) => {
-            let wanted = if decoded.value.is_null() { Vec::new() } else { vec![decoded.value] };
+            let wanted = if value.is_null() { Vec::new() } else { vec![value] };
             assert_eq!(documents, wanted, "{text}");
         }
-        Err(error) => assert!(decoded.value.is_null(), "{error}: {text}"),
+        Err(error) => assert!(value.is_null(), "{error}: {text}"),
     }
 }
 
 pub(super) fn protobuf(input: &[u8]) {
     for (api_version, kind) in [("", ""), ("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Namespace")] {
-        let Ok(object) = decode_protobuf(input, (api_version, kind)) else { continue };
+        let Ok(object) = parse_protobuf(input, (api_version, kind)) else { continue };
         let printed = object.to_string();
         let again = parse_json(printed.as_bytes());
         assert!(again.is_ok(), "{again:?}: {printed}");
-        assert_eq!(again.unwrap_or_default().value, object, "printing is no fixpoint");
+        assert_eq!(again.unwrap_or_default().0, object, "printing is no fixpoint");
     }
 }
 

@@ -1,10 +1,7 @@
 //! The HTTP layer: a sequence of requests to a server in memory. No request makes the server or the next request fail.
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::path;
-use apiserver::http::{LocalService, RequestInfo};
-use apiserver::server::{Server, Template};
+use apiserver::internals::is_watch;
+use apiserver::{Builder, Embedded, LocalService, Options, ROOT_CLUSTER, Template, User};
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -90,7 +87,7 @@ async fn start() -> Option<Embedded> {
         let _ = BEGIN.set(first.template());
         first.close().await;
     }
-    Embedded::with(Server::builder().from_template(BEGIN.get()?), Options::default()).await.ok()
+    Embedded::with(Builder::default().from_template(BEGIN.get()?), Options::default()).await.ok()
 }
 
 async fn settle() {
@@ -109,22 +106,21 @@ pub(super) fn requests(input: &[u8]) {
         let mut boss = server.service(ROOT_CLUSTER, admin());
         for item in list.iter().take(REQUESTS_MAX) {
             let by = if item.get("admin") == Some(&Value::Bool(true)) { &mut boss } else { &mut tenant };
-            if let Some((request, info)) = request(item) {
-                answered(by, request, &info).await;
+            if let Some(request) = request(item) {
+                answered(by, request).await;
             }
             settle().await;
         }
         for path in LISTED {
             let Ok(request) = Request::get(*path).body(Full::new(Bytes::new())) else { continue };
-            let info = path::parse(request.method(), request.uri()).unwrap_or_default();
-            assert_eq!(answered(&mut boss, request, &info).await, StatusCode::OK, "{path}");
+            assert_eq!(answered(&mut boss, request).await, StatusCode::OK, "{path}");
         }
         server.close().await;
     });
 }
 
 /// A request, if an HTTP library would let it through to the server.
-fn request(item: &Value) -> Option<(Request<Full<Bytes>>, RequestInfo)> {
+fn request(item: &Value) -> Option<Request<Full<Bytes>>> {
     let method = Method::from_bytes(text(item, "method").as_bytes()).ok()?;
     let mut request = Request::builder().method(method).uri(text(item, "path"));
     for (name, value) in item.get("headers").and_then(Value::as_object).into_iter().flatten() {
@@ -135,18 +131,17 @@ fn request(item: &Value) -> Option<(Request<Full<Bytes>>, RequestInfo)> {
         Some(Value::String(text)) => Bytes::copy_from_slice(text.as_bytes()),
         Some(value) => Bytes::from(value.to_string()),
     };
-    let request = request.body(Full::new(body)).ok()?;
-    let info = path::parse(request.method(), request.uri()).unwrap_or_default();
-    Some((request, info))
+    request.body(Full::new(body)).ok()
 }
 
 /// Sends a request; the response is well-formed and is not an internal server error.
-async fn answered(service: &mut LocalService, request: Request<Full<Bytes>>, info: &RequestInfo) -> StatusCode {
+async fn answered(service: &mut LocalService, request: Request<Full<Bytes>>) -> StatusCode {
     let what = format!("{} {}", request.method(), request.uri());
+    let is_watch = is_watch(request.method(), request.uri());
     let Ok(response) = service.call(request).await;
     let (parts, body) = response.into_parts();
     // A watch continues until the client closes it.
-    if info.verb == "watch" {
+    if is_watch {
         return parts.status;
     }
     let Ok(body) = body.collect().await;

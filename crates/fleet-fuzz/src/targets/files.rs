@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use apiserver::patch;
+use apiserver::internals::json_patch;
 use fleet_api::admission::{AdmissionLookups, KindLookup, Lookup, LookupError, ServiceExport, Settings};
 use fleet_api::kinds::{
     ClusterResourceOverride, ClusterResourcePlacement, MemberCluster, PLACEMENT_GROUP, ResourceOverride,
@@ -158,7 +158,7 @@ pub(super) fn admission_review(input: &[u8]) {
         assert_eq!(answer["apiVersion"], asked["apiVersion"]);
         assert!(response["allowed"].is_boolean());
         if let Some(operations) = fuzzing::patch_of(&response) {
-            let patched = patch::json_patch(&asked["request"]["object"], &operations);
+            let patched = json_patch(&asked["request"]["object"], &operations);
             assert!(patched.is_ok(), "the patch {operations} does not apply: {patched:?}");
             assert_eq!(text(&response, "patchType"), "JSONPatch");
         }

@@ -3,12 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use apiserver::apply::{self, Reset, Target, Writer};
-use apiserver::builtin;
-use apiserver::patch;
-use apiserver::schema::{self, Schema};
+use apiserver::internals::{self, Structural, managed_fields_findings};
 use fleet_core::apply::merge::{PatchType, three_way};
-use jiff::Timestamp;
 use k8s_values::json_patch::{self, Rules};
 use k8s_values::merge_patch;
 use serde_json::{Map, Value, json};
@@ -72,7 +68,7 @@ const COPIED_BYTES_MAX: usize = 4 << 20;
 pub(super) fn json_patch(input: &[u8]) {
     let Some(input) = parsed(input) else { return };
     let (document, patch) = (field(&input, "document"), field(&input, "patch"));
-    if let Ok(result) = patch::json_patch(&document, &patch) {
+    if let Ok(result) = internals::json_patch(&document, &patch) {
         let bound = size(&document) + size(&patch) + COPIED_BYTES_MAX;
         assert!(size(&result) <= bound, "a patch of {} bytes made {} bytes", size(&patch), size(&result));
         let read: Result<Value, _> = serde_json::from_str(&result.to_string());
@@ -120,10 +116,10 @@ pub(super) fn strategic_patch(input: &[u8]) {
         return;
     }
     for (group, kind) in [("", "Pod"), ("apps", "Deployment"), ("", "Service")] {
-        let schema = builtin::schema(group, "v1", kind);
-        let unchanged = patch::strategic_merge_patch(&schema, &document, &json!({}));
-        assert_eq!(unchanged.ok().as_ref(), Some(&document), "an empty patch of a {kind} changes it");
-        if let Ok(result) = patch::strategic_merge_patch(&schema, &document, &patch) {
+        let schema = Structural::of_built_in(group, "v1", kind);
+        let unchanged = schema.strategic_merge_patch(&document, &json!({}));
+        assert_eq!(unchanged.as_ref(), Ok(&document), "an empty patch of a {kind} changes it");
+        if let Ok(result) = schema.strategic_merge_patch(&document, &patch) {
             assert!(size(&result) <= size(&document) + size(&patch), "the {kind} grew to {} bytes", size(&result));
         }
     }
@@ -144,16 +140,14 @@ pub(super) fn three_way_merge(input: &[u8]) {
     let bound = size(&last) + 2 * size(&desired) + DELETION_BYTES * size(&live);
     assert!(size(&body) <= bound, "a patch of {} bytes", size(&body));
     let group = text(&desired, "apiVersion").split_once('/').map_or("", |(group, _)| group);
-    let schema = builtin::schema(group, "v1", text(&desired, "kind"));
+    let schema = Structural::of_built_in(group, "v1", text(&desired, "kind"));
     let after = match change.patch_type {
         PatchType::JsonMerge => Some(merge_patch::applied(&live, &body)),
-        PatchType::Strategic => patch::strategic_merge_patch(&schema, &live, &body).ok(),
+        PatchType::Strategic => schema.strategic_merge_patch(&live, &body).ok(),
     };
     // Of objects that no API server stores, nothing more is expected than that the patch is small.
     let is_stored = |object: &Value| {
-        !has_odd_fields(object)
-            && owners_have_distinct_uids(object)
-            && schema::validate(&schema, object, None).is_empty()
+        !has_odd_fields(object) && owners_have_distinct_uids(object) && schema.findings(object, None).is_empty()
     };
     let Some(after) = after.filter(|_| is_stored(&desired) && is_stored(&live)) else { return };
     if let Ok(more) = three_way(&desired, &desired, &after) {
@@ -180,9 +174,9 @@ fn has_odd_fields(value: &Value) -> bool {
 }
 
 /// A custom resource with every kind of list and map that server-side apply knows.
-fn custom_schema() -> &'static Schema {
-    static SCHEMA: OnceLock<Schema> = OnceLock::new();
-    SCHEMA.get_or_init(|| {
+fn custom_schema() -> Option<&'static Structural> {
+    static SCHEMA: OnceLock<Option<Structural>> = OnceLock::new();
+    let make = || {
         let element = json!({"type": "object", "required": ["name"], "properties": {
             "name": {"type": "string"}, "port": {"type": "integer"},
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}});
@@ -194,25 +188,25 @@ fn custom_schema() -> &'static Schema {
                 "atomic": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "integer"}},
                 "map": {"type": "object", "additionalProperties": {"type": "string"}},
                 "loose": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}});
-        Schema::from_openapi(&source).unwrap_or_default()
-    })
+        Structural::parse(&source).filter(Structural::has_properties)
+    };
+    SCHEMA.get_or_init(make).as_ref()
 }
 
 pub(super) fn server_side_apply(input: &[u8]) {
     let Some(input) = parsed(input) else { return };
     let custom = custom_schema();
-    assert!(!custom.properties.is_empty(), "the schema of the target cannot be read");
-    let deployment = builtin::schema("apps", "v1", "Deployment");
+    assert!(custom.is_some(), "the schema of the target cannot be read");
+    let Some(custom) = custom else { return };
+    let deployment = Structural::of_built_in("apps", "v1", "Deployment");
     let steps = field(&input, "steps");
     applied_in_turn(custom, "Thing", "example.com/v1", &input, &steps);
     applied_in_turn(&deployment, "Deployment", "apps/v1", &input, &steps);
 }
 
 /// Applies every step to what the step before it made. Whatever is accepted is accepted again, and changes nothing then.
-fn applied_in_turn(schema: &Schema, kind: &str, api_version: &str, input: &Value, steps: &Value) {
-    let reset = Reset::nothing();
-    let target = Target { schema, kind, reset: &reset, blank: None };
-    let is_stored = |live: &&Value| live.is_object() && apply::validate_managed_fields(live, "metadata").is_empty();
+fn applied_in_turn(schema: &Structural, kind: &str, api_version: &str, input: &Value, steps: &Value) {
+    let is_stored = |live: &&Value| live.is_object() && managed_fields_findings(live).is_empty();
     let mut live = input.get("live").filter(is_stored).cloned();
     for step in steps.as_array().into_iter().flatten() {
         let mut object = field(step, "object");
@@ -222,15 +216,15 @@ fn applied_in_turn(schema: &Schema, kind: &str, api_version: &str, input: &Value
                 ("apiVersion".to_owned(), json!(api_version)),
             ]));
         }
-        let writer =
-            Writer { manager: text(step, "manager"), subresource: "", api_version, now: Timestamp::UNIX_EPOCH };
         let force = step.get("force") == Some(&Value::Bool(true));
-        let Ok(result) = apply::apply(&target, live.as_ref(), &object, &writer, force) else { continue };
+        let manager = text(step, "manager");
+        let applied = |live: Option<&Value>| schema.apply((api_version, kind), live, &object, manager, force);
+        let Ok(result) = applied(live.as_ref()) else { continue };
         let bound = 8 * (size(&object) + live.as_ref().map_or(0, size)) + 1000;
         assert!(size(&result) <= bound, "{} bytes became {}", size(&object), size(&result));
-        let findings = apply::validate_managed_fields(&result, "metadata");
+        let findings = managed_fields_findings(&result);
         assert!(findings.is_empty(), "managedFields that apply wrote are refused: {findings:?}");
-        let again = apply::apply(&target, Some(&result), &object, &writer, force);
+        let again = applied(Some(&result));
         assert!(again.is_ok(), "applied again: {again:?}");
         let again = again.unwrap_or_default();
         // The next apply gives fields without an owner to the placeholder for earlier writers.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use apiserver::table::jsonpath::JsonPath;
+use apiserver::internals::values_at;
 use k8s_values::{FieldSelector, Selector};
 
 use super::{field, parsed, text};
@@ -92,10 +92,9 @@ pub(super) fn field_selector(input: &[u8]) {
 
 pub(super) fn jsonpath(input: &[u8]) {
     let Some(input) = parsed(input) else { return };
-    let Ok(path) = JsonPath::parse(text(&input, "path")) else { return };
     let object = field(&input, "object");
-    let found = path.find(&object);
-    assert!(found.len() <= FOUND_MAX, "{} values were found", found.len());
+    let Some(found) = values_at(text(&input, "path"), &object) else { return };
+    assert!(found <= FOUND_MAX, "{found} values were found");
     // A label selector of the fleet's own API meets the same objects.
     if let Ok(selector) = serde_json::from_value(field(&input, "selector"))
         && let Ok(selector) = Selector::new(Some(&selector))

@@ -4,9 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use apiserver::registry::info::StorageKey;
-use apiserver::store::file_log::{self, CompactionLimits};
-use apiserver::store::{Action, Change, Encoded, Expect, HistoryLimits, Index, Store};
+use apiserver::internals::DataDirectory;
 use serde_json::{Value, json};
 
 use super::{field, parsed, text};
@@ -18,7 +16,6 @@ pub(super) const WORDS: &[&str] =
 const WRITES_MAX: usize = 8;
 /// Damages of one input at most: fewer changed bytes than the zeros that make a record look like an interrupted write.
 const DAMAGES_MAX: usize = 8;
-const CLUSTER: &str = "root";
 
 /// Names of objects and their bytes.
 type State = BTreeMap<String, Vec<u8>>;
@@ -82,34 +79,26 @@ fn directory() -> std::io::Result<tempfile::TempDir> {
 /// Makes the writes, each acknowledged before the next.
 async fn written(directory: &Path, input: &Value) -> Written {
     let mut written = Written::default();
-    let Ok((log, stores)) = file_log::open(directory, HistoryLimits::default(), CompactionLimits::default()) else {
+    let Ok(mut opened) = DataDirectory::open(directory) else {
         return written;
     };
-    let store =
-        stores.get(CLUSTER).cloned().unwrap_or_else(|| Store::new(CLUSTER, log.clone(), HistoryLimits::default()));
-    written.note(directory, &store);
+    written.note(directory, &opened);
     for write in field(input, "writes").as_array().into_iter().flatten().take(WRITES_MAX) {
         let object = field(write, "object");
-        let action = if write.get("delete") == Some(&json!(true)) {
-            Action::Delete
-        } else {
-            Action::Put { body: Encoded::new(&object), index: Index::of(&object), shape: 0 }
-        };
-        let key = text(write, "name").into();
-        let change = Change { resource: StorageKey::new("", "configmaps"), key, expect: Expect::Any, action };
-        if store.commit(vec![change], &[]).await.is_ok() {
-            written.note(directory, &store);
+        let object = Some(&object).filter(|_| write.get("delete") != Some(&json!(true)));
+        if opened.write(text(write, "name"), object).await {
+            written.note(directory, &opened);
         }
         if write.get("compact") == Some(&json!(true)) {
-            log.compact();
+            opened.compact();
         }
     }
     written
 }
 
 impl Written {
-    fn note(&mut self, directory: &Path, store: &Store) {
-        self.states.push(state_of(store));
+    fn note(&mut self, directory: &Path, opened: &DataDirectory) {
+        self.states.push(opened.objects());
         let logs =
             logs(directory).into_iter().map(|path| (std::fs::metadata(&path).map_or(0, |file| file.len()), path));
         let logs: Vec<(u64, PathBuf)> = logs.collect();
@@ -119,16 +108,9 @@ impl Written {
     }
 }
 
-fn state_of(store: &Store) -> State {
-    let entries = store.image().entries;
-    entries.iter().map(|(_, entry)| (entry.key.to_string(), entry.bytes.to_vec())).collect()
-}
-
 fn opened(directory: &Path) -> Result<Opened, String> {
-    let opened = file_log::open(directory, HistoryLimits::default(), CompactionLimits::default());
-    let (log, stores) = opened.map_err(|error| error.to_string())?;
-    let state = stores.get(CLUSTER).map(|store| state_of(store)).unwrap_or_default();
-    Ok(Opened { state, is_torn: log.torn_tail().is_some() })
+    let opened = DataDirectory::open(directory)?;
+    Ok(Opened { state: opened.objects(), is_torn: opened.is_torn() })
 }
 
 /// Damage to a file.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use apiserver::http::LocalService;
+use apiserver::LocalService;
 use http::{HeaderValue, Method, Request};
 use kube::client::Body;
 use tower_service::Service;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use apiserver::http::LocalService;
+use apiserver::LocalService;
 use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::HubOptions;
 use http::Request;

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
-use apiserver::http::LocalService;
-use apiserver::server::Server;
+use apiserver::{Builder, Embedded, LocalService, Options as ServerOptions, ROOT_CLUSTER, User};
 use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacement, ClusterResourceSnapshot, Work, all_crds};
 use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::{Hub, HubOptions, install, ownership};
@@ -71,7 +68,7 @@ impl World {
     pub(crate) async fn bare() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let servers = clock.clone();
-        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
+        let builder = Builder::default().clock(Arc::new(move || servers.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         Self { server, clock }
     }

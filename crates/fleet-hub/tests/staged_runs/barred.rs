@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use apiserver::http::LocalService;
+use apiserver::LocalService;
 use http::{Method, Request, Uri};
 use kube::client::Body;
 use tower_service::Service;

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use apiserver::http::LocalService;
+use apiserver::LocalService;
 use http::Request;
 use kube::client::Body;
 use tokio::sync::watch;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
 
-use apiserver::http::LocalService;
+use apiserver::LocalService;
 use http::{Method, Request};
 use kube::client::Body;
 use tower_service::Service;

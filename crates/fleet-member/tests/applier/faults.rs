@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use apiserver::http::LocalService;
+use apiserver::LocalService;
 use http::Request;
 use kube::client::Body;
 use tower_service::Service;

@@ -6,10 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
-use apiserver::http::LocalService;
-use apiserver::server::Server;
+use apiserver::{Builder, Embedded, LocalService, Options as ServerOptions, ROOT_CLUSTER, User};
 use fleet_api::kinds::all_crds;
 use fleet_member::{ApplierOptions, Member, MemberOptions};
 use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds, TaskPanicked};
@@ -94,7 +91,7 @@ impl Fixture {
     async fn with(of_works: impl Fn(&mut Value)) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let servers = clock.clone();
-        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
+        let builder = Builder::default().clock(Arc::new(move || servers.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let fixture = Self { servers: Servers::Ours(server), clock };
         fixture.install_kinds_as(of_works).await;

@@ -9,10 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
-use apiserver::http::LocalService;
-use apiserver::server::Server;
+use apiserver::{Builder, Embedded, LocalService, Options as ServerOptions, ROOT_CLUSTER, User};
 use fleet_api::kinds::{InternalMemberCluster, MemberCluster, Obj, Work, all_crds};
 use fleet_api::types::{MemberClusterSpec, Subject};
 use fleet_hub::{Hub, HubOptions};
@@ -56,7 +53,7 @@ impl Fleet {
     pub async fn with(schemas: Schemas) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let servers = clock.clone();
-        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
+        let builder = Builder::default().clock(Arc::new(move || servers.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let fleet = Self { server, clock };
         let definitions: Api<CustomResourceDefinition> = Api::all(fleet.hub());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use apiserver::http::LocalService;
+use apiserver::LocalService;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};

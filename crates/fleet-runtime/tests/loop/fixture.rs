@@ -6,12 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
-use apiserver::http::LocalService;
-use apiserver::registry::StorageKey;
-use apiserver::server::Server;
-use apiserver::store::{Action, Change, Encoded, Expect, Index, key_of};
+use apiserver::simulation::{StorageKey, key_of};
+use apiserver::{Builder, Embedded, LocalService, Options as ServerOptions, ROOT_CLUSTER, User};
 use fleet_runtime::{
     Actions, Cache, CacheIndex, Clock, Controller, Kind, Metrics, ObjectKey, Options, PlanInput, Progress, Runtime,
     Seeds, TaskPanicked, Triggers, Write,
@@ -42,7 +38,7 @@ impl TestServer {
     pub(crate) async fn new() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let server_clock = clock.clone();
-        let builder = Server::builder().clock(Arc::new(move || server_clock.now())).seed(1);
+        let builder = Builder::default().clock(Arc::new(move || server_clock.now())).seed(1);
         let embedded = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let server = Self { embedded, clock };
         for name in [PARENTS, CHILDREN] {
@@ -87,21 +83,17 @@ impl TestServer {
 
     /// Stores copies of an object under many names, directly in the store.
     pub(crate) async fn copy(&self, namespace: &str, name: &str, copies: impl IntoIterator<Item = (String, Value)>) {
-        let (store, resource) =
-            (self.embedded.cluster(ROOT_CLUSTER).store().clone(), StorageKey::new("", "configmaps"));
-        let original = store.peek(&resource, &key_of(Some(namespace), name)).unwrap();
-        let mut changes = Vec::new();
+        let (cluster, resource) = (self.embedded.cluster(ROOT_CLUSTER), StorageKey::new("", "configmaps"));
+        let original = cluster.entry(&resource, &key_of(Some(namespace), name)).unwrap();
+        let mut objects = Vec::new();
         for (name, changed) in copies {
             let mut object = original.parse();
             object["metadata"]["uid"] = format!("uid-of-{name}").into();
             object["metadata"]["name"] = name.as_str().into();
             merge_patch::apply(&mut object, &changed);
-            let body = Encoded::new(&object);
-            let action = Action::Put { body, index: Index::of(&object), shape: original.shape };
-            let key = key_of(Some(namespace), &name);
-            changes.push(Change { resource: resource.clone(), key, expect: Expect::Absent, action });
+            objects.push(object);
         }
-        store.commit(changes, &[]).await.unwrap();
+        assert!(cluster.store_unchecked(&resource, &original, &objects).await, "a name exists already");
     }
 
     pub(crate) async fn child_names(&self) -> Vec<String> {

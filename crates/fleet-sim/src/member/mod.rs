@@ -8,8 +8,7 @@ mod fixed_properties;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver::auth::User;
-use apiserver::discovery::info::KUBERNETES_VERSION;
+use apiserver::{KUBERNETES_VERSION, User};
 use fleet_api::kinds::MemberCluster;
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
 use fleet_api::types::{MemberClusterSpec, Subject, Taint};

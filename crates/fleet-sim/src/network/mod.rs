@@ -25,7 +25,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::http::LocalService;
+use apiserver::LocalService;
 use parking_lot::Mutex;
 use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, oneshot};

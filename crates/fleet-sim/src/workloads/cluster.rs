@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use apiserver::registry::StorageKey;
-use apiserver::rest::request::{ContentType, Request, Verb};
-use apiserver::server::Cluster;
-use apiserver::store::{Action, Change, Encoded, Entry, Expect, Index, key_of, split_key};
+use apiserver::Cluster;
+use apiserver::simulation::{ContentType, Entry, Request, StorageKey, Verb, key_of, split_key};
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -44,11 +42,11 @@ impl View {
     }
 
     fn entry(&self, kind: Kind, key: &str) -> Option<Arc<Entry>> {
-        self.cluster.store().peek(&kind.storage(), key)
+        self.cluster.entry(&kind.storage(), key)
     }
 
     pub(super) fn keys(&self, kind: Kind, namespace: Option<&str>) -> Vec<Box<str>> {
-        self.entries(&kind.storage(), namespace).into_iter().map(|entry| entry.key.clone()).collect()
+        self.entries(&kind.storage(), namespace).iter().map(|entry| entry.key().into()).collect()
     }
 
     /// All objects of a kind, by name.
@@ -62,14 +60,13 @@ impl View {
     }
 
     fn entries(&self, resource: &StorageKey, namespace: Option<&str>) -> Vec<Arc<Entry>> {
-        let listing = self.cluster.store().peek_list(resource, namespace, None, usize::MAX, None);
-        listing.map(|listing| listing.entries).unwrap_or_default()
+        self.cluster.entries(resource, namespace)
     }
 
     /// The objects of a kind whose controller is this object.
     pub(super) fn controlled(&self, kind: Kind, owner: &Value) -> Vec<Value> {
         let entries = self.entries(&kind.storage(), Some(namespace(owner)));
-        let owned = entries.iter().filter(|entry| entry.index.owners.iter().any(|one| *one.uid == *uid(owner)));
+        let owned = entries.iter().filter(|entry| entry.owners().iter().any(|one| *one.uid == *uid(owner)));
         owned.map(|entry| entry.parse()).filter(|object| is_controlled_by(object, uid(owner))).collect()
     }
 
@@ -129,7 +126,7 @@ impl View {
     }
 
     async fn send(&self, request: Request) -> u16 {
-        Box::pin(self.cluster.handle(request)).await.status
+        Box::pin(self.cluster.request(request)).await
     }
 
     /// Binds a pod like the scheduler: in the store, because an update cannot change the node of a pod.
@@ -140,10 +137,7 @@ impl View {
         let conditions = with_conditions(&pod, &[scheduled], self.now());
         pod["spec"]["nodeName"] = node.into();
         pod["status"]["conditions"] = conditions;
-        let action = Action::Put { body: Encoded::new(&pod), index: Index::of(&pod), shape: entry.shape };
-        let expect = Expect::Revision(entry.revision);
-        let change = Change { resource: Kind::Pod.storage(), key: entry.key.clone(), expect, action };
-        self.cluster.store().commit(vec![change], &[]).await.is_ok()
+        self.cluster.store_unchecked(&Kind::Pod.storage(), &entry, &[pod]).await
     }
 
     /// Creates an Event, or increases the count of an existing one.
@@ -155,7 +149,7 @@ impl View {
         let hash = number_of(&format!("{} {} {}", uid(&object), event.reason, event.message));
         let event_name = format!("{name}.{hash:016x}");
         let now = printed(self.now());
-        let known = self.cluster.store().peek(&StorageKey::new("", "events"), &key_of(Some(namespace), &event_name));
+        let known = self.cluster.entry(&StorageKey::new("", "events"), &key_of(Some(namespace), &event_name));
         if let Some(known) = known {
             let times = count(&known.parse(), "/count") + 1;
             return self

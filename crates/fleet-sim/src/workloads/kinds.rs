@@ -1,6 +1,6 @@
 //! The simulated kinds and their names in the API.
 
-use apiserver::registry::StorageKey;
+use apiserver::simulation::StorageKey;
 
 /// In the order of processing: kinds that others depend on come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

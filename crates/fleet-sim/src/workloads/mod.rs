@@ -36,10 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use apiserver::server::Cluster;
-use apiserver::server::tasks::Task;
-use apiserver::store::Entry;
-use apiserver::store::watch::StoreEvent;
+use apiserver::Cluster;
+use apiserver::simulation::{Entry, StoreEvent, Task};
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
@@ -61,7 +59,7 @@ pub struct Workloads(JoinHandle<()>);
 impl Workloads {
     /// Starts the simulation. Must be called inside a tokio runtime.
     pub fn start(cluster: &Arc<Cluster>, behaviours: Arc<Behaviours>) -> Self {
-        let (task, name) = (cluster.tasks().register(TASK), cluster.name().to_owned());
+        let (task, name) = (cluster.task(TASK), cluster.name().to_owned());
         let cluster = Arc::downgrade(cluster);
         Self(tokio::spawn(async move {
             task.supervise(&name, TASK, || run(cluster.clone(), behaviours.clone(), &task)).await;
@@ -79,7 +77,7 @@ impl Drop for Workloads {
 type Key = (Kind, Box<str>);
 
 async fn run(cluster: Weak<Cluster>, behaviours: Arc<Behaviours>, task: &Task) {
-    let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().watch_everything()) else { return };
+    let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.changes()) else { return };
     let mut queue = WorkQueue::default();
     loop {
         let sleep = {
@@ -119,8 +117,8 @@ impl WorkQueue {
         match event {
             StoreEvent::Changed(resource, event) => {
                 let Some(kind) = Kind::of_storage(resource) else { return };
-                self.enqueue(view, kind, &event.entry);
-                if let Some(previous) = &event.previous {
+                self.enqueue(view, kind, event.entry());
+                if let Some(previous) = event.previous() {
                     self.enqueue_owners(previous);
                 }
             }
@@ -136,7 +134,7 @@ impl WorkQueue {
     /// Enqueues the object, its owners, and the objects that depend on it.
     fn enqueue(&mut self, view: &View, kind: Kind, entry: &Entry) {
         let (namespace, _) = entry.namespace_and_name();
-        self.now.insert((kind, entry.key.clone()));
+        self.now.insert((kind, entry.key().into()));
         self.enqueue_owners(entry);
         match kind {
             Kind::Node => {
@@ -151,9 +149,9 @@ impl WorkQueue {
 
     fn enqueue_owners(&mut self, entry: &Entry) {
         let (namespace, _) = entry.namespace_and_name();
-        for owner in &entry.index.owners {
+        for owner in entry.owners() {
             if let Some(kind) = Kind::of_owner(&owner.api_version, &owner.kind) {
-                self.now.insert((kind, apiserver::store::key_of(Some(namespace), &owner.name)));
+                self.now.insert((kind, apiserver::simulation::key_of(Some(namespace), &owner.name)));
             }
         }
     }

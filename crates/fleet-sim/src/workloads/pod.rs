@@ -96,7 +96,7 @@ fn schedule(view: &View, pod: &Value, now: Timestamp) -> Plan {
 fn unbound_claim(view: &View, pod: &Value) -> Option<String> {
     let claims = list(pod, "/spec/volumes").iter().map(|volume| text(volume, "/persistentVolumeClaim/claimName"));
     for claim in claims.filter(|claim| !claim.is_empty()) {
-        match view.get(Kind::Claim, &apiserver::store::key_of(Some(namespace(pod)), claim)) {
+        match view.get(Kind::Claim, &apiserver::simulation::key_of(Some(namespace(pod)), claim)) {
             None => return Some(format!("persistentvolumeclaim \"{claim}\" not found")),
             Some(found) if text(&found, "/status/phase") != "Bound" => {
                 let nodes = view.keys(Kind::Node, None).len();

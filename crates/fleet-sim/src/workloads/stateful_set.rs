@@ -119,7 +119,7 @@ impl<'a> State<'a> {
             let claim = format!("{}-{pod_name}", name(template));
             volumes.retain(|volume| volume["name"] != name(template));
             volumes.push(json!({"name": name(template), "persistentVolumeClaim": {"claimName": claim}}));
-            if view.get(Kind::Claim, &apiserver::store::key_of(Some(namespace(self.set)), &claim)).is_none() {
+            if view.get(Kind::Claim, &apiserver::simulation::key_of(Some(namespace(self.set)), &claim)).is_none() {
                 plan.push(Write::Create { kind: Kind::Claim, object: self.claim(template, &claim) });
             }
         }

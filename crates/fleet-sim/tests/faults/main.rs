@@ -5,9 +5,7 @@
 mod requests;
 mod servers;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::LocalService;
+use apiserver::{Embedded, LocalService, Options, ROOT_CLUSTER, User};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta};
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options};
-use apiserver::server::Server;
+use apiserver::{Builder, Embedded, Options, User};
 use fleet_runtime::Clock;
 use fleet_sim::workloads::{Behaviours, Workloads};
 use jiff::Timestamp;
@@ -28,7 +26,7 @@ impl TestCluster {
 
     pub(crate) async fn behaving(nodes: usize, behaviours: Value) -> Self {
         let clock = Clock::starting_at(Timestamp::from_second(1_800_000_000).unwrap());
-        let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
+        let builder = Builder::default().clock(Arc::new(move || clock.now())).seed(1);
         let server = Embedded::with(builder, Options::default()).await.unwrap();
         let admin = User::authenticated("admin", ["system:masters".to_owned()]);
         let client = kube::Client::new(server.service(NAME, admin), "test");

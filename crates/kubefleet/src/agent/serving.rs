@@ -7,8 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::http::body::WithGuard;
-use apiserver::http::connections::{ConnectionLimits, Connections, OpenConnection};
+use apiserver::connections::{ConnectionLimits, Connections, OpenConnection, WithGuard};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::changes::Extent;
 use crate::output::{Hinted, NothingChanged, for_terminal, print, print_data, sequence};
-pub(crate) use apiserver::table::duration::{age, human_duration};
+pub(crate) use apiserver::{age, human_duration};
 
 /// The values of `-o`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

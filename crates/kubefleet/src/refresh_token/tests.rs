@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
+use apiserver::{Embedded, Options as ServerOptions, ROOT_CLUSTER, User};
 use fleet_runtime::{Clock, ObjectKey, Options, TaskPanicked};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};

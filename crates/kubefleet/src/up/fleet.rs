@@ -4,11 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::Listening;
-use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
-use apiserver::server::Server;
+use apiserver::{Builder, ContextEntry, Credentials, Embedded, Listening, Options, ROOT_CLUSTER, User, kubeconfig};
 use fleet_api::admission::Settings;
 use fleet_hub::HubOptions;
 use fleet_runtime::{Runtime, TaskPanicked};
@@ -43,7 +39,7 @@ impl Fleet {
     /// Starts the API server and installs the hub, without agents and members.
     pub(crate) async fn open(listen: SocketAddr, data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let options = Options { data_dir: data_dir.clone(), ..Options::default() };
-        let builder = with_hub_checks(Server::builder(), &Settings::default());
+        let builder = with_hub_checks(Builder::default(), &Settings::default());
         let server = Embedded::with(builder, options).await.map_err(|error| explain(error, data_dir.as_deref()))?;
         let listening = server.listen(listen, &[]).await.map_err(|error| explain(error, data_dir.as_deref()))?;
         let (stop, _) = watch::channel(false);

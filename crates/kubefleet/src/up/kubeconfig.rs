@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use apiserver::private;
+use apiserver::replace_private_file;
 
 use crate::output::Hinted;
 
@@ -23,7 +23,7 @@ pub(super) fn check(path: &Path) -> anyhow::Result<()> {
         Err(error) => return Err(hinted(format!("cannot read {}: {error}", path.display())).into()),
     }
     let aside = aside(path);
-    private::replace_file(&aside).map_err(|error| hinted(format!("cannot write {}: {error}", path.display())))?;
+    replace_private_file(&aside).map_err(|error| hinted(format!("cannot write {}: {error}", path.display())))?;
     fs::remove_file(&aside).with_context(|| format!("cannot remove {}", aside.display()))
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn write(path: &Path, content: &str) -> anyhow::Result<()> {
 pub(super) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}", path.display());
     let aside = aside(path);
-    let mut file = private::replace_file(&aside).with_context(failed)?;
+    let mut file = replace_private_file(&aside).with_context(failed)?;
     #[cfg(unix)]
     if let Ok(before) = fs::metadata(path) {
         use std::os::unix::fs::PermissionsExt as _;

@@ -3,9 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use apiserver::embedded::EmbeddedError;
-use apiserver::server::StartError;
-use apiserver::store::file_log::RecoveryError;
+use apiserver::{EmbeddedError, RecoveryError, StartError};
 use std::net::SocketAddr;
 
 use crate::output::Hinted;

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::http::Authority;
+use apiserver::{Authority, User};
 use jiff::Timestamp;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;

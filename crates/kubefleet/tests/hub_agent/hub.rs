@@ -3,10 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::Listening;
-use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
+use apiserver::{ContextEntry, Credentials, Embedded, Listening, Options, ROOT_CLUSTER, User, kubeconfig};
 use fleet_api::kinds::all_crds;
 use serde_json::{Value, json};
 

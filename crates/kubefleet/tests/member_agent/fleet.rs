@@ -6,10 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::Listening;
-use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
+use apiserver::{ContextEntry, Credentials, Embedded, Listening, Options, ROOT_CLUSTER, User, kubeconfig};
 use base64::Engine as _;
 use fleet_api::kinds::all_crds;
 use fleet_core::membership::hub::MemberRole;

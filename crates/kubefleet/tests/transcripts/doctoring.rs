@@ -7,7 +7,7 @@ use crate::breakages::{Breakage, MERGE_PATCH, breakages, findings, repair};
 use crate::fleet::Fleet;
 
 async fn request(fleet: &Fleet, cluster: &str, method: &str, path: &str, format: &str, body: &Value) {
-    let cluster = if cluster == "hub" { apiserver::embedded::ROOT_CLUSTER } else { cluster };
+    let cluster = if cluster == "hub" { apiserver::ROOT_CLUSTER } else { cluster };
     let request = http::Request::builder().method(method).uri(path).header("content-type", format);
     let request = request.body(body.to_string().into_bytes()).unwrap();
     let answer = fleet.client(cluster).request::<Value>(request).await;

@@ -6,10 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
-use apiserver::http::Listening;
-use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
+use apiserver::{ContextEntry, Credentials, Embedded, Listening, Options, ROOT_CLUSTER, User, kubeconfig};
 use fleet_api::yaml;
 use fleet_runtime::{DiscoveredKind, TaskPanicked, discover};
 use fleet_sim::agents::{AgentEnvironment, hub_agent, hub_identity, immediate_hub_options, member_agent};

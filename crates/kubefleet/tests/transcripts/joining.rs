@@ -23,7 +23,7 @@ async fn the_token_goes_from_the_hub_to_the_member_and_nowhere_else() {
     fleet.start_agent("east");
     let said = fleet.run("kubefleet join east --yes").await;
     assert!(said.starts_with("east has joined.\n"), "{said}");
-    let issued = secret(&fleet.client(apiserver::embedded::ROOT_CLUSTER), "east-token").await.unwrap();
+    let issued = secret(&fleet.client(apiserver::ROOT_CLUSTER), "east-token").await.unwrap();
     let token = issued["data"]["token"].as_str().unwrap().to_owned();
     let stored = secret(&fleet.client("east"), "hub-kubeconfig-secret").await.unwrap();
     assert_eq!(stored["data"]["token"], token.as_str());
@@ -36,7 +36,7 @@ async fn the_token_goes_from_the_hub_to_the_member_and_nowhere_else() {
 #[tokio::test]
 async fn a_join_that_fails_says_which_step_and_can_be_continued_or_undone() {
     let fleet = Fleet::start_with(0, &["east".to_owned(), "west".to_owned()]).await;
-    let hub = fleet.client(apiserver::embedded::ROOT_CLUSTER);
+    let hub = fleet.client(apiserver::ROOT_CLUSTER);
     for cluster in ["east", "west"] {
         let said = fleet.run(&format!("kubefleet join {cluster} --yes --timeout 10s")).await;
         assert!(said.contains("error: step 6 of 6 (wait until the cluster has joined) failed: "), "{said}");

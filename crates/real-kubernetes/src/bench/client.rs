@@ -2,8 +2,7 @@
 //! without retries.
 
 use anyhow::{Context as _, Result, bail};
-use apiserver::http::LocalService;
-use apiserver::http::body::ResponseBody;
+use apiserver::{LocalService, ResponseBody};
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};

@@ -10,8 +10,7 @@ mod usage;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
+use apiserver::{Embedded, Options, ROOT_CLUSTER, User};
 use clap::{Args, Subcommand};
 use xtask::console;
 

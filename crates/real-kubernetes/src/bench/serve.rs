@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
-use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
+use apiserver::{Embedded, Options, ROOT_CLUSTER};
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};

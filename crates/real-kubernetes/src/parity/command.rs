@@ -10,8 +10,7 @@ use super::{crds, runner};
 use crate::signals::StopRequest;
 use crate::{Options, RealCluster};
 use anyhow::{Context, Result, bail};
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, ROOT_CLUSTER};
+use apiserver::{Embedded, ROOT_CLUSTER, User};
 use clap::Args;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -96,7 +95,7 @@ impl Parity {
         let started = Instant::now();
         let count = if self.real_twice { 2 } else { 1 };
         let cluster = RealCluster::start(&Options { count, controller_manager: true, ..Options::default() }).await?;
-        let embedded = Embedded::start(apiserver::embedded::Options::default()).await?;
+        let embedded = Embedded::start(apiserver::Options::default()).await?;
         let listening = embedded.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).await?;
         console::progress(format!("servers ready after {:.1} s", started.elapsed().as_secs_f64()));
         let (real, ours) = self.targets(&cluster, &embedded, listening.address())?;

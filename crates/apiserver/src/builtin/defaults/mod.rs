@@ -32,12 +32,12 @@ struct Defaults {
 
 /// Brings an object into the form in which kube-apiserver would hold it: read as Go reads, defaulted, written as Go
 /// writes. The error is the text of Go's JSON decoder for a value of the wrong type. Doing it twice changes nothing.
-pub fn default(kind: &BuiltinKind, object: &mut Value) -> Result<(), String> {
+pub(crate) fn default(kind: &BuiltinKind, object: &mut Value) -> Result<(), String> {
     default_definition(kind.definition, object)
 }
 
 /// The encoding of an empty object of this kind in Go.
-pub fn blank(kind: &BuiltinKind) -> Option<&'static Value> {
+pub(crate) fn blank(kind: &BuiltinKind) -> Option<&'static Value> {
     static BLANKS: OnceLock<BTreeMap<&'static str, Value>> = OnceLock::new();
     let blanks = BLANKS.get_or_init(|| {
         let of = |row: &BuiltinKind| Some((row.definition, blank_definition(row.definition)?));
@@ -47,14 +47,14 @@ pub fn blank(kind: &BuiltinKind) -> Option<&'static Value> {
 }
 
 /// As `blank`, for a type that is no kind of its own.
-pub fn blank_definition(name: &str) -> Option<Value> {
+pub(crate) fn blank_definition(name: &str) -> Option<Value> {
     let mut empty = Object::new();
     wire::write(table::definition(name)?, &mut empty);
     Some(Value::Object(empty))
 }
 
 /// As `default`, for a type that is no kind of its own, such as `io.k8s.api.authentication.v1.TokenRequest`.
-pub fn default_definition(name: &str, object: &mut Value) -> Result<(), String> {
+pub(crate) fn default_definition(name: &str, object: &mut Value) -> Result<(), String> {
     let Some(definition) = table::definition(name) else { return Ok(()) };
     wire::read(definition, object)?;
     if let Value::Object(object) = object {

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Allocates addresses and ports. The error says why a requested one is not available.
-pub trait ServiceAddresses: Debug + Send + Sync {
+pub(crate) trait ServiceAddresses: Debug + Send + Sync {
     /// A free cluster address, or the wanted one. With `dry_run` it stays free.
     fn take_ip(&self, wanted: Option<&str>, dry_run: bool) -> Result<String, String>;
     fn free_ip(&self, address: &str);
@@ -20,7 +20,7 @@ const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
 /// A pool of IPv4 addresses and node ports in memory. After a restart the stored services are taken again by name.
 #[derive(Debug)]
-pub struct AddressPool {
+pub(crate) struct AddressPool {
     network: u32,
     prefix: u8,
     taken: Mutex<Taken>,
@@ -34,7 +34,7 @@ struct Taken {
 
 impl AddressPool {
     /// A pool of the addresses of `network/prefix`; the first and the last address are never given.
-    pub fn new(network: Ipv4Addr, prefix: u8) -> Self {
+    pub(crate) fn new(network: Ipv4Addr, prefix: u8) -> Self {
         let prefix = prefix.clamp(8, 30);
         let network = u32::from(network) & !host_mask(prefix);
         AddressPool { network, prefix, taken: Mutex::default() }

@@ -16,29 +16,33 @@ use super::values::{Object, at, field, items, list, set_path, sub, text};
 use super::{BuiltinKind, wire};
 use crate::field::FieldError;
 
-pub use addresses::{AddressPool, ServiceAddresses};
+pub(crate) use addresses::{AddressPool, ServiceAddresses};
 
 /// The requesting user, as far as objects record it.
 #[derive(Debug, Clone, Default)]
-pub struct Requester {
-    pub username: String,
-    pub uid: String,
-    pub groups: Vec<String>,
-    pub extra: Map<String, Value>,
+pub(crate) struct Requester {
+    pub(crate) username: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: Map<String, Value>,
 }
 
 /// The cluster state that preparation may use.
 #[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
-    pub now: Timestamp,
-    pub requester: &'a Requester,
-    pub addresses: &'a dyn ServiceAddresses,
+pub(crate) struct Context<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) requester: &'a Requester,
+    pub(crate) addresses: &'a dyn ServiceAddresses,
     /// Dry run: no address or port may be allocated.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// Prepares a new object whose `metadata.uid` and name are set already. After `Ok` the caller calls `settle`.
-pub fn prepare_create(kind: &BuiltinKind, object: &mut Value, context: &Context<'_>) -> Result<(), Vec<FieldError>> {
+pub(crate) fn prepare_create(
+    kind: &BuiltinKind,
+    object: &mut Value,
+    context: &Context<'_>,
+) -> Result<(), Vec<FieldError>> {
     let Value::Object(map) = object else { return Ok(()) };
     // Nodes register themselves together with their status.
     if kind.status_is_separate && kind.kind != "Node" {
@@ -71,7 +75,7 @@ pub fn prepare_create(kind: &BuiltinKind, object: &mut Value, context: &Context<
 
 /// Prepares the replacement of an object: what belongs to other endpoints stays as it was. After `Ok` the caller calls
 /// `settle`.
-pub fn prepare_update(
+pub(crate) fn prepare_update(
     kind: &BuiltinKind,
     object: &mut Value,
     old: &Value,
@@ -110,7 +114,7 @@ fn drop_old_topology(slice: &mut Object, old: &Value) {
 }
 
 /// Prepares a write to `status` (or `approval`): everything but the status stays as it was.
-pub fn prepare_status_update(kind: &BuiltinKind, object: &mut Value, old: &Value, context: &Context<'_>) {
+pub(crate) fn prepare_status_update(kind: &BuiltinKind, object: &mut Value, old: &Value, context: &Context<'_>) {
     let Value::Object(map) = object else { return };
     for path in kind.kept_on_status_write {
         set_path(map, path, at(old, path).clone());
@@ -131,7 +135,7 @@ pub fn prepare_status_update(kind: &BuiltinKind, object: &mut Value, old: &Value
 
 /// Ends a preparation that succeeded: when the object was `stored`, what its predecessor held and it does not is free
 /// again; when it was not, what it took is. Not to be called after a dry run.
-pub fn settle(kind: &BuiltinKind, object: &Value, old: &Value, stored: bool, addresses: &dyn ServiceAddresses) {
+pub(crate) fn settle(kind: &BuiltinKind, object: &Value, old: &Value, stored: bool, addresses: &dyn ServiceAddresses) {
     if (kind.group, kind.kind) == ("", "Service") {
         let (from, kept) = if stored { (old, object) } else { (object, old) };
         service::free_difference(from, kept, addresses);
@@ -139,12 +143,13 @@ pub fn settle(kind: &BuiltinKind, object: &Value, old: &Value, stored: bool, add
 }
 
 /// Reserves the addresses and ports of a stored Service.
-pub fn reserve(service: &Value, addresses: &dyn ServiceAddresses) {
+pub(crate) fn reserve(service: &Value, addresses: &dyn ServiceAddresses) {
     service::reserve(service, addresses);
 }
 
 /// Releases the addresses and ports of a deleted object.
-pub fn release(kind: &BuiltinKind, object: &Value, addresses: &dyn ServiceAddresses) {
+#[cfg(test)]
+pub(crate) fn release(kind: &BuiltinKind, object: &Value, addresses: &dyn ServiceAddresses) {
     settle(kind, object, &Value::Null, false, addresses);
 }
 

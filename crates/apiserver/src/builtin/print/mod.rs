@@ -9,38 +9,43 @@ mod storage;
 mod workloads;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
+#[cfg(test)]
+use serde_json::json;
 
 use super::BuiltinKind;
-use super::values::{at, text};
+use super::values::at;
+#[cfg(test)]
+use super::values::text;
 
 /// One column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
-    pub name: &'static str,
-    pub kind: &'static str,
-    pub format: &'static str,
-    pub description: &'static str,
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) format: &'static str,
+    pub(crate) description: &'static str,
     /// 0 is always shown, 1 only with `-o wide`.
-    pub priority: i32,
+    pub(crate) priority: i32,
 }
 
 /// Cells of one object at a time.
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
 /// The columns of a kind, the wide ones included.
-pub fn columns(kind: &BuiltinKind) -> &'static [Column] {
+pub(crate) fn columns(kind: &BuiltinKind) -> &'static [Column] {
     printer(kind).0
 }
 
 /// The cells of an object in the order of `columns`. The object is in its stored form: events as core events, autoscalers
 /// as autoscaling/v2.
-pub fn cells(kind: &BuiltinKind, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn cells(kind: &BuiltinKind, object: &Value, now: Timestamp) -> Vec<Value> {
     printer(kind).1(object, now)
 }
 
-/// Conditions of a row: pods that have ended are marked as such.
-pub fn row_conditions(kind: &BuiltinKind, object: &Value) -> Vec<Value> {
+/// Conditions of a row: pods that have ended are marked as such. Tables are served without them so far.
+#[cfg(test)]
+pub(crate) fn row_conditions(kind: &BuiltinKind, object: &Value) -> Vec<Value> {
     if (kind.group, kind.kind) != ("", "Pod") {
         return Vec::new();
     }

@@ -15,7 +15,7 @@ const ANNOTATIONS_MAXIMUM: usize = 256 * 1024;
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// The messages for a name under a rule. With `prefix`, the name is a `generateName`.
-pub fn validate_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
+pub(super) fn validate_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked = if prefix { validation::masked_prefix(name) } else { name.to_owned() };
     match rule {
         NameRule::DnsSubdomain => validation::dns1123_subdomain(&masked),
@@ -27,7 +27,7 @@ pub fn validate_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// Checks the metadata of a new object.
-pub fn validate_metadata(object: &Value, namespaced: bool, rule: NameRule, path: &str) -> Vec<FieldError> {
+pub(crate) fn validate_metadata(object: &Value, namespaced: bool, rule: NameRule, path: &str) -> Vec<FieldError> {
     let mut out = Findings::default();
     let metadata = at(object, "metadata");
     let generate = text(metadata, "generateName");
@@ -53,7 +53,7 @@ pub fn validate_metadata(object: &Value, namespaced: bool, rule: NameRule, path:
 }
 
 /// Checks what an update may not do to metadata.
-pub fn validate_metadata_update(object: &Value, old: &Value, path: &str) -> Vec<FieldError> {
+pub(crate) fn validate_metadata_update(object: &Value, old: &Value, path: &str) -> Vec<FieldError> {
     let mut out = Findings::default();
     let (new, old) = (at(object, "metadata"), at(old, "metadata"));
     finalizers(&mut out, new, path);

@@ -32,7 +32,7 @@ use self::findings::Findings;
 use super::BuiltinKind;
 use crate::field::FieldError;
 
-pub use metadata::{validate_metadata, validate_metadata_update, validate_name};
+pub(crate) use metadata::{validate_metadata, validate_metadata_update};
 
 /// Rules of one kind: for a new object, and for what a change may not do. `create` also holds for every update, except
 /// that an update of a CustomResourceDefinition decides itself what of its old schemas is judged again.
@@ -107,7 +107,7 @@ const RULES: &[Rules] = &[
 ];
 
 /// Validation errors of a new object, including its metadata. Objects of aliased kinds are given in their stored form.
-pub fn validate_create(kind: &BuiltinKind, object: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_create(kind: &BuiltinKind, object: &Value) -> Vec<FieldError> {
     let mut out = Findings(validate_metadata(object, kind.namespaced, kind.name_rule, "metadata"));
     metadata::finalizer_domains(&mut out, object);
     if let Some(rules) = rules_of(kind) {
@@ -118,7 +118,7 @@ pub fn validate_create(kind: &BuiltinKind, object: &Value) -> Vec<FieldError> {
 }
 
 /// Validation errors of an update from `old` to `object`.
-pub fn validate_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<FieldError> {
     let mut out = Findings(validate_metadata_update(object, old, "metadata"));
     metadata::finalizer_domains(&mut out, object);
     if let Some(rules) = rules_of(kind) {
@@ -135,7 +135,7 @@ pub fn validate_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<F
 }
 
 /// Validation errors of a write to `status`: only metadata and the counters of workloads are checked.
-pub fn validate_status_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_status_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<FieldError> {
     let mut out = Findings(validate_metadata_update(object, old, "metadata"));
     workloads::status(kind.kind, object, &mut out);
     out.0

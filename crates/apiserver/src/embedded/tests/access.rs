@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Embedded, Options, ROOT_CLUSTER, Server, User, admin, send};
+use super::{Builder, Embedded, Options, ROOT_CLUSTER, User, admin, send};
 use crate::http::LocalService;
 use crate::store::HistoryLimits;
 
@@ -55,7 +55,7 @@ async fn audit_01_a_revoked_binding_is_denied_on_the_next_request() {
 
 #[tokio::test(start_paused = true)]
 async fn audit_01_a_revoked_binding_is_denied_when_the_controllers_have_to_relist() {
-    let builder = Server::builder().history(HistoryLimits { events: 4, bytes: 1 << 20 });
+    let builder = Builder::default().history(HistoryLimits { events: 4, bytes: 1 << 20 });
     let server = Embedded::with(builder, Options::default()).await.unwrap();
     let (root, jane) = (server.service(ROOT_CLUSTER, admin()), server.service(ROOT_CLUSTER, jane()));
     create(&root, BINDINGS, &binding("grant", 0)).await;

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
-use super::{Embedded, Options, ROOT_CLUSTER, Server, admin, send};
+use super::{Builder, Embedded, Options, ROOT_CLUSTER, admin, send};
 use crate::error::ApiError;
 use crate::http::LocalService;
 use crate::registry::ResourceInfo;
@@ -120,7 +120,7 @@ async fn text(service: &LocalService, path: &str) -> (StatusCode, String) {
 #[tokio::test(start_paused = true)]
 async fn audit_02_controllers_that_panic_are_started_again_and_show_in_readiness_and_metrics() {
     let broken = Arc::new(Broken(AtomicBool::new(true)));
-    let server = Embedded::with(Server::builder().admission(broken.clone()), Options::default()).await.unwrap();
+    let server = Embedded::with(Builder::default().admission(broken.clone()), Options::default()).await.unwrap();
     let root = server.service(ROOT_CLUSTER, admin());
     answers(&root, "/readyz", StatusCode::INTERNAL_SERVER_ERROR).await;
     let (_, shown) = text(&root, "/readyz").await;

@@ -11,7 +11,7 @@ use tower_service::Service as _;
 use super::{Embedded, Options, ROOT_CLUSTER};
 use crate::auth::User;
 use crate::http::LocalService;
-use crate::server::Server;
+use crate::server::Builder;
 
 fn admin() -> User {
     User::authenticated("admin", ["system:masters".to_owned()])
@@ -68,7 +68,7 @@ async fn clusters_that_are_made_later_begin_as_the_template_says_and_go_their_ow
     assert_eq!(send(&first.service("model", admin()), "POST", maps, &map("a")).await.0, StatusCode::CREATED);
     let template = first.template().with_new_clusters_like("model");
     first.close().await;
-    let second = Embedded::with(Server::builder().from_template(&template), Options::default()).await.unwrap();
+    let second = Embedded::with(Builder::default().from_template(&template), Options::default()).await.unwrap();
     assert_eq!(second.server.clusters(), [ROOT_CLUSTER]);
     let (one, other) = (second.service("one", admin()), second.service("other", admin()));
     assert_eq!(send(&one, "DELETE", &format!("{maps}/a"), &Value::Null).await.0, StatusCode::OK);

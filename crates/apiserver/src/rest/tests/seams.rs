@@ -168,7 +168,7 @@ async fn synthetic_resources_are_answered_and_not_stored() {
     let mut info = ResourceInfo::built_in("", Version::new("v1", Node::default()), "Echo", "echoes");
     info.namespaced = false;
     info.origin = Origin::Synthetic;
-    info.verbs = crate::rest::request::Verb::CREATE_ONLY;
+    info.verbs = &[crate::rest::request::Verb::Create];
     let f = Fixture::of(builder().kinds([info]).synthetic("", "echoes", None, Arc::new(Echo))).await;
     assert_eq!(f.call("POST", "/api/v1/echoes", json!({"a": 1})).await, (201, json!({"a": 1})));
     assert_eq!(f.call("GET", "/api/v1/echoes", Value::Null).await.0, 405);

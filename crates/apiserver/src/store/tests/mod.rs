@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::state::Listing;
 use super::*;
 use crate::registry::StorageKey;
 

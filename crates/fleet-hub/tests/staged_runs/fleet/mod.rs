@@ -8,9 +8,7 @@ mod running;
 
 use std::sync::Arc;
 
-use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options as ServerOptions};
-use apiserver::server::{Server, Template};
+use apiserver::{Builder, Embedded, Options as ServerOptions, Template, User};
 use fleet_api::kinds::all_crds;
 use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::HubOptions;
@@ -123,7 +121,7 @@ impl Fleet {
     async fn on(ground: &Template, scope: Scope) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let servers = clock.clone();
-        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1).from_template(ground);
+        let builder = Builder::default().clock(Arc::new(move || servers.now())).seed(1).from_template(ground);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let options = HubOptions {
             snapshot_intervals: SnapshotIntervals::NONE,

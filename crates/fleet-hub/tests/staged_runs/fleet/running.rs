@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use apiserver::embedded::ROOT_CLUSTER;
-use apiserver::http::Listening;
+use apiserver::{Listening, ROOT_CLUSTER};
 use fleet_hub::{Hub, HubOptions, install, ownership};
 use fleet_runtime::{Election, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds, TaskPanicked, Timing};
 use tokio::sync::oneshot;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::auth::Secret;
+use apiserver::Secret;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rustls::RootCertStore;

@@ -5,8 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apiserver::http::body::WithGuard;
-use apiserver::http::connections::{ConnectionLimits, Connections, OpenConnection};
+use apiserver::connections::{ConnectionLimits, Connections, OpenConnection, WithGuard};
 use bytes::Bytes;
 use fleet_api::admission;
 use fleet_api::admission::webhooks::{Handler, handler_at};

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use apiserver::cel::{Rules, validate_object};
-use apiserver::patch::{json_patch, strategic_merge_patch};
-use apiserver::schema::{
+use crate::cel::{Rules, validate_object};
+use crate::patch::{json_patch, strategic_merge_patch};
+use crate::schema::{
     Additional, Constraints, JsonType, ListType, Logic, Node, PatchStrategy, Schema, apply_defaults, prune, to_openapi,
     unknown_fields, validate,
 };
@@ -91,7 +91,7 @@ fn node(children: impl Strategy<Value = Schema> + Clone + 'static) -> impl Strat
         json_type(),
         prop::collection::btree_map(name(), boxed(), 0..3),
         prop::option::of(boxed()),
-        prop_oneof![Just(Additional::None), Just(Additional::Anything), boxed().prop_map(Additional::Schema)],
+        prop_oneof![Just(Additional::None), boxed().prop_map(Additional::Schema)],
         prop::collection::vec(boxed(), 0..2),
         prop::option::of(boxed()),
     );
@@ -192,7 +192,7 @@ proptest! {
         let schema = Schema {
             json_type: JsonType::Object,
             properties: BTreeMap::from([("a".to_owned(), Node::new(Schema { int_or_string: true, ..Schema::default() }))]),
-            rules: vec![apiserver::schema::Rule { rule, ..apiserver::schema::Rule::default() }],
+            rules: vec![crate::schema::Rule { expression: rule, ..crate::schema::Rule::default() }],
             ..Schema::default()
         };
         if let Ok(rules) = Rules::compile("s", &schema) {
