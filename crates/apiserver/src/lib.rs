@@ -1,4 +1,6 @@
-//! A Kubernetes-compatible API server as a library. `Embedded` is the way in.
+//! A Kubernetes-compatible API server as a library. `Embedded` is the way in; this page shows it at work.
+//!
+#![doc = include_str!("../README.md")]
 // Kinds come from CustomResourceDefinitions and from the tables of `builtin`. Never add code that knows a particular custom kind.
 
 // Arithmetic that can panic, above all on times: `clippy.toml` names the types for which it is fine.
