@@ -5,6 +5,9 @@ use std::time::Duration;
 
 pub use fleet_api::wake::Wake;
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 /// The writes of one reconcile, executed in order, then the status. The process may stop after any of them; planning
 /// again from the then observed state must lead to the same result.
 #[derive(Debug, Clone, PartialEq, Eq)]

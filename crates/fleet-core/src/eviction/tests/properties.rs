@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::fixture::{EvictionFixture, budget};
 use crate::eviction::{BindingFacts, Observed, Verdict, Write, plan, verdict};
+use crate::plan::testing::{Replan, check_every_prefix};
 
 fn fixture() -> impl Strategy<Value = EvictionFixture> {
     let spec = prop_oneof![Just(String::new()), (0..5).prop_map(|n| format!("n={n}")), Just("fixed=c1".to_owned())];
@@ -45,10 +46,27 @@ fn keeps_budget(fixture: &EvictionFixture) -> bool {
     most && budget.min_available.as_ref().is_none_or(|least| available >= scaled(least))
 }
 
-/// The state without messages.
-fn place(fixture: &EvictionFixture) -> (Vec<bool>, Vec<std::mem::Discriminant<Verdict>>) {
-    let deleting = fixture.placed.bindings.iter().map(|one| BindingFacts::of(one).deleting).collect();
-    (deleting, fixture.evictions.iter().map(|one| std::mem::discriminant(&verdict(one))).collect())
+impl Replan for EvictionFixture {
+    type Write = Write;
+    /// The state without messages.
+    type Place = (Vec<bool>, Vec<std::mem::Discriminant<Verdict>>);
+
+    fn writes(&self) -> Vec<Write> {
+        self.plan(0).writes
+    }
+
+    fn execute(&mut self, write: &Write) {
+        self.write(write);
+    }
+
+    fn reconcile(&mut self) {
+        drop(self.run(0));
+    }
+
+    fn place(&self) -> Self::Place {
+        let deleting = self.placed.bindings.iter().map(|one| BindingFacts::of(one).deleting).collect();
+        (deleting, self.evictions.iter().map(|one| std::mem::discriminant(&verdict(one))).collect())
+    }
 }
 
 proptest! {
@@ -68,16 +86,7 @@ proptest! {
 
     #[test]
     fn a_plan_may_be_cut_short_after_any_write(fixture in fixture()) {
-        let whole = fixture.plan(0);
-        let mut end = fixture.clone();
-        drop(end.run(0));
-        let mut cut_short = fixture.clone();
-        for write in &whole.writes {
-            cut_short.write(write);
-            let mut resumed = cut_short.clone();
-            drop(resumed.run(0));
-            prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write);
-        }
+        check_every_prefix(&fixture)?;
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::render::status_text;
 use crate::membership::agent::{self, Probe};
 use crate::membership::{hub, profile};
 use crate::plan::Wake;
+use crate::plan::testing::{Replan, check_every_prefix};
 
 /// Enough for every retry and for a forced deletion.
 const LONG_ENOUGH_SECONDS: i64 = 20 * 60;
@@ -130,6 +131,86 @@ fn place(fixture: &Fixture) -> String {
     )
 }
 
+/// The fixture as the hub plans for it.
+#[derive(Clone)]
+struct HubPlans(Fixture);
+
+impl Replan for HubPlans {
+    type Write = hub::Write;
+    type Place = String;
+
+    fn writes(&self) -> Vec<hub::Write> {
+        self.0.hub_plan().writes
+    }
+
+    fn execute(&mut self, write: &hub::Write) {
+        self.0.write_hub(write);
+    }
+
+    fn reconcile(&mut self) {
+        if self.0.member.is_some() {
+            self.0.carry_out_hub(&self.0.hub_plan());
+        }
+    }
+
+    fn place(&self) -> String {
+        place(&self.0)
+    }
+}
+
+/// The fixture as the agent plans for it.
+#[derive(Clone)]
+struct AgentPlans(Fixture);
+
+impl Replan for AgentPlans {
+    type Write = agent::Write;
+    type Place = String;
+
+    fn writes(&self) -> Vec<agent::Write> {
+        self.0.agent_plan().writes
+    }
+
+    fn execute(&mut self, write: &agent::Write) {
+        assert!(self.0.write_agent(write).is_ok());
+    }
+
+    fn reconcile(&mut self) {
+        for _ in 0..3 {
+            self.0.carry_out_agent(&self.0.agent_plan());
+        }
+        self.0.memory.failure = None;
+    }
+
+    fn place(&self) -> String {
+        place(&self.0)
+    }
+}
+
+/// The fixture as the cluster inventory plans for it.
+#[derive(Clone)]
+struct InventoryPlans(Fixture);
+
+impl Replan for InventoryPlans {
+    type Write = profile::Write;
+    type Place = String;
+
+    fn writes(&self) -> Vec<profile::Write> {
+        self.0.profile_plan().writes
+    }
+
+    fn execute(&mut self, write: &profile::Write) {
+        self.0.write_profile(write);
+    }
+
+    fn reconcile(&mut self) {
+        self.0.carry_out_profile(&self.0.profile_plan());
+    }
+
+    fn place(&self) -> String {
+        place(&self.0)
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -154,18 +235,7 @@ proptest! {
     #[test]
     fn a_plan_of_the_hub_may_be_cut_short_after_any_write(fixture in fixture()) {
         prop_assume!(fixture.member.is_some());
-        let whole = fixture.hub_plan();
-        let mut end = fixture.clone();
-        end.carry_out_hub(&whole);
-        let mut cut_short = fixture.clone();
-        for write in &whole.writes {
-            cut_short.write_hub(write);
-            let mut resumed = cut_short.clone();
-            if resumed.member.is_some() {
-                resumed.carry_out_hub(&resumed.hub_plan());
-            }
-            prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write);
-        }
+        check_every_prefix(&HubPlans(fixture))?;
     }
 
     #[test]
@@ -191,32 +261,14 @@ proptest! {
     #[test]
     fn a_plan_of_the_agent_may_be_cut_short_after_any_write(mut fixture in fixture()) {
         fixture.obstacle = None;
-        let rest = |fixture: &mut Fixture| (0..3).for_each(|_| fixture.carry_out_agent(&fixture.agent_plan()));
-        let whole = fixture.agent_plan();
-        let mut end = fixture.clone();
-        rest(&mut end);
-        let mut cut_short = fixture.clone();
-        for write in &whole.writes {
-            prop_assert!(cut_short.write_agent(write).is_ok());
-            let mut resumed = cut_short.clone();
-            rest(&mut resumed);
-            resumed.memory.failure = None;
-            end.memory.failure = None;
-            prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write);
-        }
+        check_every_prefix(&AgentPlans(fixture))?;
     }
 
     #[test]
     fn a_plan_of_the_inventory_leaves_nothing_to_do_and_may_be_cut_short(mut fixture in fixture()) {
-        let whole = fixture.profile_plan();
-        let mut cut_short = fixture.clone();
-        fixture.carry_out_profile(&whole);
-        for write in &whole.writes {
-            cut_short.write_profile(write);
-            let mut resumed = cut_short.clone();
-            resumed.carry_out_profile(&resumed.profile_plan());
-            prop_assert_eq!(place(&resumed), place(&fixture), "after {:?}", write);
-        }
+        check_every_prefix(&InventoryPlans(fixture.clone()))?;
+        let plan = fixture.profile_plan();
+        fixture.carry_out_profile(&plan);
         let again = fixture.profile_plan();
         prop_assert!(again.is_idle(), "{:#?}", again);
         if let Wake::At(instant) = again.wake {

@@ -19,6 +19,7 @@ use crate::overrides::{
     Fault, Observed, OverrideFacts, OverrideOutcome, OverrideSpec, Plan, SnapshotFacts, Write, plan,
 };
 use crate::plan::lint;
+use crate::plan::testing::{Replan, check_every_prefix};
 
 /// An override of either kind and its snapshots.
 #[derive(Debug, Clone)]
@@ -250,6 +251,27 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..30)
 }
 
+impl Replan for ClusterWorld {
+    type Write = Write;
+    type Place = String;
+
+    fn writes(&self) -> Vec<Write> {
+        self.plan().writes
+    }
+
+    fn execute(&mut self, write: &Write) {
+        self.write(write);
+    }
+
+    fn reconcile(&mut self) {
+        self.settle();
+    }
+
+    fn place(&self) -> String {
+        self.names()
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -268,13 +290,7 @@ proptest! {
             }
             let mut whole = fixture.clone();
             whole.settle();
-            let mut cut_short = fixture.clone();
-            for write in &fixture.plan().writes {
-                cut_short.write(write);
-                let mut resumed = cut_short.clone();
-                resumed.settle();
-                prop_assert_eq!(resumed.names(), whole.names());
-            }
+            check_every_prefix(&fixture)?;
             let observed = whole.observe();
             prop_assert!(observed.snapshots.len() <= OVERRIDE_SNAPSHOTS);
             let latest: Vec<_> = observed.snapshots.iter().filter(|one| one.latest).collect();

@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use super::fixture::{ALL_GOOD, ClusterFixture};
 use super::render::{snapshots_text, status_text};
 use crate::placement::{
-    Content, PartFacts, PolicySnapshotFacts, ResourceSnapshotFacts, SnapshotIntervals, StatusUpdate, plan,
+    Content, PartFacts, PolicySnapshotFacts, ResourceSnapshotFacts, SnapshotIntervals, StatusUpdate, Write, plan,
 };
 use crate::plan::Wake;
+use crate::plan::testing::{Replan, check_every_prefix};
 
 fn object() -> impl Strategy<Value = String> {
     let kind = prop::sample::select(vec!["ConfigMap", "Secret", "Widget", "Deployment", "ResourceEnvelope", "Role"]);
@@ -102,36 +103,46 @@ fn fixture() -> impl Strategy<Value = ClusterFixture> {
     })
 }
 
-/// The state of a fixture, including the time at which a change was first seen.
-fn place(fixture: &ClusterFixture) -> String {
-    let copies: Vec<_> =
-        fixture.copies.iter().map(|(name, copy)| format!("{name} {}", status_text(&copy.spec))).collect();
-    let status = fixture.placement.status.as_ref().map(status_text);
-    let seen: Vec<_> = fixture.snapshots.iter().map(|one| one.metadata.annotations.clone()).collect();
-    format!(
-        "{}\n{status:?}\n{copies:?}\n{seen:?}\n{:?}",
-        snapshots_text(fixture),
-        fixture.placement.metadata.finalizers
-    )
+impl Replan for ClusterFixture {
+    type Write = Write;
+    /// The state including the time at which a change was first seen.
+    type Place = String;
+
+    fn writes(&self) -> Vec<Write> {
+        self.plan().writes
+    }
+
+    fn execute(&mut self, write: &Write) {
+        self.write(write);
+    }
+
+    fn reconcile(&mut self) {
+        let plan = self.plan();
+        self.apply(&plan);
+    }
+
+    fn place(&self) -> String {
+        let copies: Vec<_> =
+            self.copies.iter().map(|(name, copy)| format!("{name} {}", status_text(&copy.spec))).collect();
+        let status = self.placement.status.as_ref().map(status_text);
+        let seen: Vec<_> = self.snapshots.iter().map(|one| one.metadata.annotations.clone()).collect();
+        let finalizers = &self.placement.metadata.finalizers;
+        format!("{}\n{status:?}\n{copies:?}\n{seen:?}\n{finalizers:?}", snapshots_text(self))
+    }
 }
 
-fn check_every_prefix(fixture: &ClusterFixture) -> Result<(), TestCaseError> {
+/// The process may also stop between the status of the placement and its copy.
+fn check_every_interruption(fixture: &ClusterFixture) -> Result<(), TestCaseError> {
+    check_every_prefix(fixture)?;
     let whole = fixture.plan();
-    let mut end = fixture.clone();
-    end.apply(&whole);
-    let mut cut_short = fixture.clone();
-    for write in &whole.writes {
-        cut_short.write(write);
-        let mut resumed = cut_short.clone();
-        let rest = resumed.plan();
-        resumed.apply(&rest);
-        prop_assert_eq!(place(&resumed), place(&end), "after {:?}", super::render::write_text(write));
-    }
     if let Some(StatusUpdate { status: Some(status), .. }) = &whole.status {
-        cut_short.placement.status = Some(status.status.clone());
-        let rest = cut_short.plan();
-        cut_short.apply(&rest);
-        prop_assert_eq!(place(&cut_short), place(&end), "after the status");
+        let mut end = fixture.clone();
+        end.reconcile();
+        let mut interrupted = fixture.clone();
+        whole.writes.iter().for_each(|write| interrupted.write(write));
+        interrupted.placement.status = Some(status.status.clone());
+        interrupted.reconcile();
+        prop_assert_eq!(interrupted.place(), end.place(), "after the status");
     }
     Ok(())
 }
@@ -141,10 +152,10 @@ fn a_split_group_may_be_cut_short_too() {
     let spec = "{resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}], revisionHistoryLimit: 1}";
     let large = "Namespace shop\nSecret shop/a size=700000\nSecret shop/b size=700000\nSecret shop/c size=700000";
     let mut fixture = ClusterFixture::new("web", large, spec);
-    check_every_prefix(&fixture).unwrap();
+    check_every_interruption(&fixture).unwrap();
     fixture.settle();
     fixture.hub.set("Secret shop/c size=1");
-    check_every_prefix(&fixture).unwrap();
+    check_every_interruption(&fixture).unwrap();
 }
 
 /// Indexes only grow, even if their groups are deleted.
@@ -171,10 +182,10 @@ proptest! {
 
     #[test]
     fn a_plan_may_be_cut_short_after_any_write(mut fixture in fixture()) {
-        check_every_prefix(&fixture)?;
+        check_every_interruption(&fixture)?;
         fixture.settle();
         fixture.placement.metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(fixture.now)).unwrap());
-        check_every_prefix(&fixture)?;
+        check_every_interruption(&fixture)?;
     }
 
     #[test]

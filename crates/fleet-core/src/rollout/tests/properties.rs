@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::fixture::{Fares, RolloutFixture, snapshot};
 use crate::plan::Wake;
+use crate::plan::testing::{Replan, check_every_prefix};
 use crate::rollout::health::health;
 use crate::rollout::{BindingFacts, ClusterOverrides, Health, Observed, Write, plan};
 
@@ -64,13 +65,30 @@ fn fixture() -> impl Strategy<Value = RolloutFixture> {
     )
 }
 
-/// The state without generations and times.
-fn place(fixture: &RolloutFixture) -> Vec<String> {
-    let line = |one: &fleet_api::kinds::ClusterResourceBinding| {
-        let started = rollout_started(one);
-        format!("{:?} {:?} {started:?} {}", one.metadata.name, one.spec, one.metadata.deletion_timestamp.is_some())
-    };
-    fixture.bindings.iter().map(line).collect()
+impl Replan for RolloutFixture {
+    type Write = Write;
+    /// The state without generations and times.
+    type Place = Vec<String>;
+
+    fn writes(&self) -> Vec<Write> {
+        self.plan().writes
+    }
+
+    fn execute(&mut self, write: &Write) {
+        self.write(write);
+    }
+
+    fn reconcile(&mut self) {
+        drop(self.run());
+    }
+
+    fn place(&self) -> Vec<String> {
+        let line = |one: &fleet_api::kinds::ClusterResourceBinding| {
+            let started = rollout_started(one);
+            format!("{:?} {:?} {started:?} {}", one.metadata.name, one.spec, one.metadata.deletion_timestamp.is_some())
+        };
+        self.bindings.iter().map(line).collect()
+    }
 }
 
 fn rollout_started(binding: &fleet_api::kinds::ClusterResourceBinding) -> Option<String> {
@@ -115,16 +133,7 @@ proptest! {
 
     #[test]
     fn a_plan_may_be_cut_short_after_any_write(fixture in fixture()) {
-        let whole = fixture.plan();
-        let mut end = fixture.clone();
-        whole.writes.iter().for_each(|write| end.write(write));
-        let mut cut_short = fixture.clone();
-        for write in &whole.writes {
-            cut_short.write(write);
-            let mut resumed = cut_short.clone();
-            drop(resumed.run());
-            prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write);
-        }
+        check_every_prefix(&fixture)?;
     }
 
     #[test]

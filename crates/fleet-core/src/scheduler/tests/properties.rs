@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::fixture::{Fixture, now, old_binding};
 use super::naive::{self, Decision, Status};
-use crate::scheduler::{SchedulingOutcome, plan};
+use crate::plan::testing::{Replan, check_every_prefix};
+use crate::scheduler::{SchedulingOutcome, Write, plan};
 
 fn label() -> impl Strategy<Value = String> {
     let region = prop_oneof![Just(""), Just(" region=a"), Just(" region=b"), Just(" region=c")];
@@ -282,28 +283,31 @@ fn check_against_naive(fixture: &mut Fixture) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The state of a fixture, without names of bindings.
-fn place(fixture: &Fixture) -> String {
-    let explained = fixture.snapshots[0].status.as_ref().map(|status| {
-        let conditions: Vec<_> = status.conditions.iter().map(|one| (one.status, one.message.clone())).collect();
-        (status.observed_crp_generation, conditions, in_order(decisions(fixture)))
-    });
-    format!("{:#?} {explained:#?} {}", naive::rows(fixture), fixture.has_finalizer)
-}
+impl Replan for Fixture {
+    type Write = Write;
+    /// The state without names of bindings.
+    type Place = String;
 
-fn check_every_prefix(fixture: &Fixture) -> Result<(), TestCaseError> {
-    let whole = fixture.plan();
-    let mut end = fixture.clone();
-    end.apply(&whole);
-    let mut cut_short = fixture.clone();
-    for write in &whole.writes {
-        cut_short.write(write);
-        let mut resumed = cut_short.clone();
-        let rest = resumed.plan();
-        resumed.apply(&rest);
-        prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write);
+    fn writes(&self) -> Vec<Write> {
+        self.plan().writes
     }
-    Ok(())
+
+    fn execute(&mut self, write: &Write) {
+        self.write(write);
+    }
+
+    fn reconcile(&mut self) {
+        let plan = self.plan();
+        self.apply(&plan);
+    }
+
+    fn place(&self) -> String {
+        let explained = self.snapshots[0].status.as_ref().map(|status| {
+            let conditions: Vec<_> = status.conditions.iter().map(|one| (one.status, one.message.clone())).collect();
+            (status.observed_crp_generation, conditions, in_order(decisions(self)))
+        });
+        format!("{:#?} {explained:#?} {}", naive::rows(self), self.has_finalizer)
+    }
 }
 
 proptest! {

@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::fixture::{RUN, RunFixture, START, strategy};
-use super::render::{message, write_text};
-use crate::plan::StatusWrite;
-use crate::plan::Wake;
-use crate::updaterun::{RunOutcome, plan};
+use super::render::message;
+use crate::plan::testing::{Replan, check_every_prefix};
+use crate::plan::{StatusWrite, Wake};
+use crate::updaterun::{RunOutcome, Write, plan};
 
 fn tasks() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
@@ -149,26 +149,29 @@ fn fixture<S: Scope>() -> impl Strategy<Value = RunFixture<S>> {
     })
 }
 
-/// The state without times.
-fn place<S: Scope>(fixture: &RunFixture<S>) -> String {
-    format!("{:?}\n{:?}\n{:?}\n{:?}", fixture.runs, fixture.bindings, fixture.approvals, fixture.snapshots)
-}
+impl<S: Scope> Replan for RunFixture<S> {
+    type Write = Write;
+    /// The state without times.
+    type Place = String;
 
-fn check_every_prefix<S: Scope>(fixture: &RunFixture<S>) -> Result<(), TestCaseError> {
-    let whole = fixture.plan(RUN);
-    let mut end = fixture.clone();
-    end.apply(RUN, &whole);
-    let mut cut_short = fixture.clone();
-    for write in &whole.writes {
-        cut_short.write(RUN, write);
-        let mut resumed = cut_short.clone();
-        if resumed.runs.contains_key(RUN) {
-            let rest = resumed.plan(RUN);
-            resumed.apply(RUN, &rest);
-        }
-        prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write_text(write));
+    fn writes(&self) -> Vec<Write> {
+        self.plan(RUN).writes
     }
-    Ok(())
+
+    fn execute(&mut self, write: &Write) {
+        self.write(RUN, write);
+    }
+
+    fn reconcile(&mut self) {
+        if self.runs.contains_key(RUN) {
+            let plan = self.plan(RUN);
+            self.apply(RUN, &plan);
+        }
+    }
+
+    fn place(&self) -> String {
+        format!("{:?}\n{:?}\n{:?}\n{:?}", self.runs, self.bindings, self.approvals, self.snapshots)
+    }
 }
 
 proptest! {
@@ -245,7 +248,7 @@ fn costs(clusters: usize, pause: SignedDuration) -> (usize, RunFixture<Cluster>)
             observed.run.stored = stored.as_ref();
             plan(&observed, fixture.now)
         });
-        writes += plan.writes.iter().filter(|write| matches!(write, crate::updaterun::Write::Record(_))).count();
+        writes += plan.writes.iter().filter(|write| matches!(write, Write::Record(_))).count();
         fixture.apply(RUN, &plan);
         match plan.status {
             Some(StatusWrite { defer: Some(delay), .. }) => write_by = write_by.or(Some(fixture.now + delay)),

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use super::fixture::{ClusterWorld, NamespacedWorld, WorkgenFixture};
 use super::render::{status_text, works_text};
 use crate::overrides::tests::fixture::{Overrides, annotate, bare, envelope, on_settings, on_shop, rule_for_all};
-use crate::workgen::{RolloutStart, SyncOutcome, plan};
+use crate::plan::testing::{Replan, check_every_prefix};
+use crate::workgen::{RolloutStart, SyncOutcome, Write, plan};
 
 fn object() -> impl Strategy<Value = EmbeddedObject> {
     let plain =
@@ -120,33 +121,30 @@ fn fixture() -> impl Strategy<Value = ClusterWorld> {
     })
 }
 
-/// The state without times.
-fn place(fixture: &ClusterWorld) -> String {
-    let status = fixture.binding.status.as_ref().map(status_text);
-    let generations: Vec<_> =
-        fixture.works.iter().map(|work| (&work.metadata.name, work.metadata.generation)).collect();
-    format!("{}\n{generations:?}\n{status:?}\n{:?}", works_text(fixture), fixture.binding.metadata.finalizers)
-}
+impl Replan for ClusterWorld {
+    type Write = Write;
+    /// The state without times.
+    type Place = String;
 
-fn check_every_prefix(fixture: &ClusterWorld) -> Result<(), TestCaseError> {
-    let whole = fixture.plan();
-    let mut end = fixture.clone();
-    end.settle();
-    let mut cut_short = fixture.clone();
-    for write in &whole.writes {
-        cut_short.write(write);
-        let mut resumed = cut_short.clone();
-        resumed.settle();
-        prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write);
+    fn writes(&self) -> Vec<Write> {
+        self.plan().writes
     }
-    // A deferrable status may never be written, and nothing is lost.
-    let mut held_back = fixture.clone();
-    for write in &whole.writes {
-        held_back.write(write);
+
+    fn execute(&mut self, write: &Write) {
+        self.write(write);
     }
-    held_back.settle();
-    prop_assert_eq!(place(&held_back), place(&end));
-    Ok(())
+
+    /// A deferrable status may never be written, and nothing is lost.
+    fn reconcile(&mut self) {
+        self.settle();
+    }
+
+    fn place(&self) -> String {
+        let status = self.binding.status.as_ref().map(status_text);
+        let generations: Vec<_> =
+            self.works.iter().map(|work| (&work.metadata.name, work.metadata.generation)).collect();
+        format!("{}\n{generations:?}\n{status:?}\n{:?}", works_text(self), self.binding.metadata.finalizers)
+    }
 }
 
 proptest! {
