@@ -18,6 +18,7 @@ use fleet_runtime::{KindId, Metrics};
 use fleet_sim::member::SimulatedMember;
 use fleet_sim::network::FaultRates;
 use fleet_sim::simulation::{AgentMetrics, Simulation, SimulationTemplate};
+use fleet_testkit::{JsonClient, MEMBERS, PLACEMENT_API};
 use serde_json::{Value, json};
 
 const CLUSTERS: u64 = 100;
@@ -38,13 +39,11 @@ const LONGEST_LATENCY: Duration = Duration::from_millis(15);
 /// Timeout of waits, in virtual time.
 const TIMEOUT: Duration = Duration::from_mins(10);
 
-const PLACEMENT_API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
-const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
 struct Fleet {
     simulation: Simulation,
-    hub: kube::Client,
+    hub: JsonClient,
     metrics: AgentMetrics,
 }
 
@@ -63,7 +62,7 @@ impl Fleet {
         let metrics = AgentMetrics::default();
         let mut simulation = Simulation::new(&template, 1, metrics.clone()).await.unwrap();
         simulation.start_hub().unwrap();
-        let hub = simulation.user();
+        let hub = JsonClient(simulation.user());
         let fleet = Self { simulation, hub, metrics };
         fleet.set_up().await
     }
@@ -73,14 +72,14 @@ impl Fleet {
             let stage = format!("s{}", number % STAGES);
             let member =
                 SimulatedMember::new(&format!("c{number:03}")).unwrap().labelled(&[("stage", &stage)]).applying();
-            self.send("POST", MEMBERS, &serde_json::to_value(member.member_cluster()).unwrap()).await;
+            self.hub.create(MEMBERS, serde_json::to_value(member.member_cluster()).unwrap()).await;
             self.simulation.start_member(&member).await.unwrap();
         }
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-        self.send("POST", "/api/v1/namespaces", &namespace).await;
+        self.hub.create("/api/v1/namespaces", namespace).await;
         let map =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"value": "1"}});
-        self.send("POST", MAPS, &map).await;
+        self.hub.create(MAPS, map).await;
         let stage = |number: u64| {
             let name = format!("s{number}");
             json!({"name": name, "labelSelector": {"matchLabels": {"stage": name}}, "maxConcurrency": AT_ONCE})
@@ -92,8 +91,7 @@ impl Fleet {
         let spec = json!({"resourceSelectors": [selector], "strategy": {"type": "External"}});
         self.make("ClusterResourcePlacement", "clusterresourceplacements", "shop", spec).await;
         self.until("every cluster is chosen", async |fleet| {
-            fleet.get(&format!("{PLACEMENT_API}/clusterresourcebindings")).await["items"].as_array().unwrap().len()
-                == 100
+            fleet.hub.list(&format!("{PLACEMENT_API}/clusterresourcebindings")).await.len() == 100
         })
         .await;
         self.simulation.advance(Duration::from_mins(1)).await;
@@ -106,17 +104,7 @@ impl Fleet {
     async fn make(&self, kind: &str, plural: &str, name: &str, spec: Value) {
         let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
             "metadata": {"name": name}, "spec": spec});
-        self.send("POST", &format!("{PLACEMENT_API}/{plural}"), &object).await;
-    }
-
-    async fn send(&self, method: &str, path: &str, body: &Value) {
-        let format = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = http::Request::builder().method(method).uri(path).header("content-type", format);
-        self.hub.request::<Value>(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap();
-    }
-
-    async fn get(&self, path: &str) -> Value {
-        self.hub.request(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap()
+        self.hub.create(&format!("{PLACEMENT_API}/{plural}"), object).await;
     }
 
     async fn until(&self, what: &str, reached: impl AsyncFn(&Self) -> bool) {
@@ -149,7 +137,7 @@ impl Fleet {
         self.make("ClusterStagedUpdateRun", "clusterstagedupdateruns", name, spec).await;
         let path = format!("{PLACEMENT_API}/clusterstagedupdateruns/{name}");
         self.until("the run has succeeded", async |fleet| {
-            let run = fleet.get(&path).await;
+            let run = fleet.hub.get(&path).await.unwrap();
             let conditions = run["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions.iter().any(|one| one["type"] == "Succeeded" && one["status"] == "True")
         })
@@ -177,7 +165,7 @@ async fn a_run_over_a_hundred_clusters_stays_within_its_budget_and_takes_seconds
         assert!(cost.took <= Duration::from_secs(MOST_SECONDS), "{what}: {cost:?}");
     };
     check("a first rollout", &fleet.run("first").await, MOST_FOR_A_FIRST_ROLLOUT);
-    fleet.send("PATCH", &format!("{MAPS}/settings"), &json!({"data": {"value": "2"}})).await;
+    fleet.hub.patch(&format!("{MAPS}/settings"), json!({"data": {"value": "2"}})).await;
     fleet.simulation.advance(Duration::from_mins(1)).await;
     check("an update", &fleet.run("update").await, MOST_FOR_AN_UPDATE);
     let again = fleet.run("again").await;

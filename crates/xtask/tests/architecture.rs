@@ -37,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("fleet-fuzz", &["k8s-values", "fleet-api", "fleet-core", "fleet-runtime", "fleet-sim", "apiserver", "kubefleet"]),
     ("real-kubernetes", &["fleet-api", "apiserver", "xtask"]),
+    ("fleet-testkit", &["fleet-api", "fleet-runtime", "apiserver"]),
     ("xtask", &[]),
 ];
 

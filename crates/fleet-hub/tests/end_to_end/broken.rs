@@ -5,7 +5,7 @@ use fleet_hub::names;
 use fleet_runtime::{KindId, ReconcileResult};
 use serde_json::{Value, json};
 
-use crate::world::{MEMBERS, PLACEMENT, Running, World, conditions, shop};
+use crate::end_to_end::world::{MEMBERS, PLACEMENT, Running, World, conditions, shop};
 
 #[tokio::test(start_paused = true)]
 async fn a_member_that_cannot_be_read_keeps_what_it_has() {

@@ -6,8 +6,8 @@ use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacement, Cluster
 use fleet_runtime::KindId;
 use serde_json::json;
 
-use crate::members::Fares;
-use crate::world::{Running, World, conditions, shop};
+use crate::end_to_end::members::Fares;
+use crate::end_to_end::world::{Running, World, conditions, shop};
 
 const CLUSTERS: u64 = 100;
 /// Tenths of a write per cluster: the binding's spec, the Work, the binding's status, and a little for all else.

@@ -6,7 +6,7 @@ use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::HubOptions;
 use serde_json::{Value, json};
 
-use crate::world::{PLACEMENT, World, shop, shop_on};
+use crate::end_to_end::world::{PLACEMENT, World, shop, shop_on};
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_read_again_while_the_versions_stay() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::mortal::Life;
-use crate::world::{PLACEMENT, Running, World, shop};
+use crate::connections::mortal::Life;
+use crate::end_to_end::world::{PLACEMENT, Running, World, shop};
 
 /// Lets the hub work until it has begun this many writes, then kills it.
 async fn kill_after(running: Running, writes: u64) {

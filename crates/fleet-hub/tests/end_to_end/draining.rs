@@ -7,8 +7,8 @@ use fleet_api::names::ClusterName;
 use fleet_core::eviction::drain::{Observed, Report, Write, cordon_taint, plan, uncordoned};
 use serde_json::{Value, json};
 
-use crate::members::Members;
-use crate::world::{MEMBERS, PLACEMENT, Running, World, shop};
+use crate::end_to_end::members::Members;
+use crate::end_to_end::world::{MEMBERS, PLACEMENT, Running, World, shop};
 
 /// Steps after which a drain that goes on never ends.
 const MOST_STEPS: u32 = 10;

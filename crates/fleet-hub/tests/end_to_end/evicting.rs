@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::members::Fares;
-use crate::world::{MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
+use crate::end_to_end::members::Fares;
+use crate::end_to_end::world::{MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
 
 impl World {
     pub(crate) async fn evict(&self, name: &str, placement: &str, cluster: &str) {

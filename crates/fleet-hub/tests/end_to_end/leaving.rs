@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{MEMBERS, Running, World, shop};
+use crate::end_to_end::world::{MEMBERS, Running, World, shop};
 
 /// Virtual time within which an abandoned namespace must be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -113,7 +113,7 @@ async fn last_05_restoring_the_name_label_leaves_the_order_of_finalizers_alone()
 async fn last_02_an_untrackable_cluster_keeps_its_content_until_the_period_is_over() {
     let world = World::new(&["c1"]).await;
     let members = world.members();
-    members.say(|_| crate::members::Fares::Untrackable);
+    members.say(|_| crate::end_to_end::members::Fares::Untrackable);
     let running = world.start();
     world.config_map("settings", "old").await;
     let mut spec = shop();

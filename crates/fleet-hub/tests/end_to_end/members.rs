@@ -10,12 +10,11 @@ use fleet_api::types::{ApplyStrategyType, ManifestCondition, WorkResourceIdentif
 use fleet_api::well_known::finalizers;
 use fleet_runtime::{
     Actions, Cache, Clock, Controller, Enqueuer, Kind, ObjectKey, Options, PlanInput, Progress, Runtime, Seeds,
-    TaskPanicked, Triggers, Write,
+    Triggers, Write,
 };
+use fleet_testkit::Running;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 /// How a Work fares on its member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +37,7 @@ pub(crate) struct Members {
     works: Cache<Work>,
     rule: Arc<Mutex<Rule>>,
     enqueuer: Enqueuer<ObjectKey>,
-    pub(crate) progress: Progress,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), TaskPanicked>>,
+    agents: Running,
 }
 
 impl Members {
@@ -57,10 +54,7 @@ impl Members {
         let rule: Arc<Mutex<Rule>> = Arc::new(Mutex::new(Box::new(|_| Fares::Available)));
         let agent = Agent { works: works.clone(), rule: rule.clone() };
         let enqueuer = runtime.controller(agent, Triggers::new().on(&works, |event| [event.key()]), 8);
-        let progress = runtime.progress();
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
-        Self { works, rule, enqueuer, progress, stop, task }
+        Self { works, rule, enqueuer, agents: Running::start(runtime, ()) }
     }
 
     /// From now on Works fare as this says.
@@ -81,8 +75,11 @@ impl Members {
     }
 
     pub(crate) async fn stop(self) {
-        let _ = self.stop.send(());
-        self.task.await.unwrap().unwrap();
+        self.agents.stop().await;
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.agents.progress
     }
 }
 

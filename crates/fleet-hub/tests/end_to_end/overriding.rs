@@ -5,8 +5,8 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::members::Fares;
-use crate::world::{DEFINITIONS, MEMBERS, PLACEMENT, World, conditions, shop};
+use crate::end_to_end::members::Fares;
+use crate::end_to_end::world::{DEFINITIONS, MEMBERS, PLACEMENT, World, conditions, shop};
 
 fn cluster_override(name: &str, rules: Value) -> Value {
     let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});

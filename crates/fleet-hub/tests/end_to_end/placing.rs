@@ -4,7 +4,7 @@ use expect_test::expect;
 use fleet_hub::names;
 use serde_json::{Value, json};
 
-use crate::world::{DEFINITIONS, PLACEMENT, World, shop};
+use crate::end_to_end::world::{DEFINITIONS, PLACEMENT, World, shop};
 
 #[tokio::test(start_paused = true)]
 async fn placement_05_every_change_inside_a_namespace_gets_an_index() {
@@ -102,7 +102,7 @@ async fn only_kinds_that_some_placement_may_select_are_watched() {
     let world = World::new(&[]).await;
     let running = world.start();
     running.settled().await;
-    let watched = || -> Vec<String> { running.hub.metadata.kinds().iter().map(ToString::to_string).collect() };
+    let watched = || -> Vec<String> { running.installed.metadata.kinds().iter().map(ToString::to_string).collect() };
     assert!(watched().is_empty());
     let role = json!({"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "ClusterRole", "name": "reader"});
     world.place("role", json!({"resourceSelectors": [role]})).await;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use fleet_api::kinds::all_crds;
 use serde_json::{Value, json};
 
-use crate::world::{PLACEMENT, World, shop, shop_on};
+use crate::end_to_end::world::{PLACEMENT, World, shop, shop_on};
 
 /// What somebody tries, and the sentence that it is refused with.
 struct Trial {

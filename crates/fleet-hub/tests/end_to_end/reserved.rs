@@ -3,7 +3,7 @@
 use fleet_api::admission::reserved::refused_kinds;
 use serde_json::{Value, json};
 
-use crate::world::{PLACEMENT, World};
+use crate::end_to_end::world::{PLACEMENT, World};
 
 const MEMBERS_OWN: &str = "fleet-member-c1";
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fleet_hub::names;
 use serde_json::json;
 
-use crate::world::{PLACEMENT, Running, World, conditions, shop};
+use crate::end_to_end::world::{PLACEMENT, Running, World, conditions, shop};
 
 /// What is counted is counted on a small hub; `restart_of_a_large_hub` has the size that is meant.
 const PLACEMENTS: usize = 10;
@@ -59,7 +59,7 @@ async fn a_restart_settles_without_a_write() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     let running = restart(&world).await;
     assert_eq!(running.metrics.writes(), 0);
-    assert_eq!(running.hub.caches.cluster.bindings.len(), PLACEMENTS * MEMBERS);
+    assert_eq!(running.installed.caches.cluster.bindings.len(), PLACEMENTS * MEMBERS);
     running.stop().await;
 }
 
@@ -79,7 +79,7 @@ async fn a_restart_of_forty_placements_on_twenty_five_clusters_settles_without_a
     tokio::time::sleep(Duration::from_mins(1)).await;
     running.settled().await;
     assert_eq!(running.metrics.writes(), 0);
-    assert_eq!(running.hub.caches.cluster.bindings.len(), placements * members);
+    assert_eq!(running.installed.caches.cluster.bindings.len(), placements * members);
     running.stop().await;
 }
 
@@ -106,7 +106,7 @@ fn resident_megabytes() -> usize {
     pages * 4096 / 1_000_000
 }
 
-/// `cargo test -p fleet-hub --test end_to_end -- --ignored --nocapture restart_of_a_large_hub`; sizes by the environment
+/// `cargo test -p fleet-hub --test hub -- --ignored --nocapture restart_of_a_large_hub`; sizes by the environment
 /// variables `PLACEMENTS` and `CLUSTERS`.
 #[allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 #[tokio::test(start_paused = true)]
@@ -134,6 +134,6 @@ async fn restart_of_a_large_hub() {
         running.reconciles(names::CLUSTER_SCHEDULER)
     );
     assert_eq!(running.metrics.writes(), 0);
-    assert_eq!(running.hub.caches.cluster.bindings.len(), placements * members);
+    assert_eq!(running.installed.caches.cluster.bindings.len(), placements * members);
     running.stop().await;
 }

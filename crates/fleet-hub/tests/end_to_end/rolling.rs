@@ -5,8 +5,8 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::members::Fares;
-use crate::world::{PLACEMENT, World, shop, shop_on};
+use crate::end_to_end::members::Fares;
+use crate::end_to_end::world::{PLACEMENT, World, shop, shop_on};
 
 #[tokio::test(start_paused = true)]
 async fn placement_01_resources_reach_every_cluster_and_the_placement_says_so() {

@@ -3,7 +3,7 @@
 use fleet_hub::names;
 use serde_json::{Value, json};
 
-use crate::world::{self, MEMBERS, PLACEMENT, World};
+use crate::end_to_end::world::{self, MEMBERS, PLACEMENT, World};
 
 /// Left to staged runs, so that bindings stay as the scheduler leaves them.
 fn shop() -> Value {

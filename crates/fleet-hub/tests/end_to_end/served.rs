@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::members::Fares;
-use crate::world::{PLACEMENT, World, conditions, shop, shop_on};
+use crate::end_to_end::members::Fares;
+use crate::end_to_end::world::{PLACEMENT, World, conditions, shop, shop_on};
 
 /// One snapshot of the group 0 of `web`, with Secrets of these names.
 fn piece(name: &str, annotations: Value, secrets: &[&str]) -> Value {

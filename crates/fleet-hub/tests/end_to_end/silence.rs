@@ -16,8 +16,8 @@ use kube::client::Body;
 use serde_json::json;
 use tower_service::Service;
 
-use crate::placing::definition;
-use crate::world::{DEFINITIONS, Running, World, shop};
+use crate::end_to_end::placing::definition;
+use crate::end_to_end::world::{DEFINITIONS, Running, World, shop};
 
 /// A way to a server that speaks for it of its kinds as another one would, while it is told to.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl Service<Request<Body>> for Forgetful {
 /// Longer than the hub waits before it asks once more.
 const A_WHILE: Duration = Duration::from_mins(3);
 
-async fn placed_with_a_widget() -> (World, Running, crate::members::Members) {
+async fn placed_with_a_widget() -> (World, Running, crate::end_to_end::members::Members) {
     let world = World::new(&["c1"]).await;
     world.create(DEFINITIONS, definition("test.io", "Widget", "widgets", "Namespaced")).await;
     let widget = json!({"apiVersion": "test.io/v1", "kind": "Widget", "metadata": {"name": "w"}});
@@ -75,7 +75,7 @@ async fn what_is_placed_stays_when_a_hub_starts_on_an_api_that_does_not_tell_its
     world.config_map("settings", "1").await;
     tokio::time::sleep(A_WHILE).await;
     running.at_rest(&members).await;
-    assert!(running.hub.discovery.is_undiscoverable("test.io", "v1"));
+    assert!(running.installed.discovery.is_undiscoverable("test.io", "v1"));
     assert_eq!(world.works().await, ["c1/web-work: shop w"], "neither less nor more");
     let told = world.list("/api/v1/namespaces/default/events").await;
     assert!(told.iter().any(|event| event["reason"] == "PlacementContentUnknown"), "{told:?}");

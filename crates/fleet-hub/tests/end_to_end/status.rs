@@ -7,8 +7,8 @@ use fleet_api::kinds::ClusterResourcePlacement;
 use fleet_runtime::KindId;
 use serde_json::json;
 
-use crate::members::Fares;
-use crate::world::{DEFINITIONS, MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
+use crate::end_to_end::members::Fares;
+use crate::end_to_end::world::{DEFINITIONS, MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
 
 #[tokio::test(start_paused = true)]
 async fn placement_31_of_two_placements_of_one_object_the_second_fails_alone() {

@@ -7,8 +7,8 @@ use expect_test::expect;
 use fleet_hub::HubOptions;
 use serde_json::{Value, json};
 
-use crate::members::Fares;
-use crate::world::{MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
+use crate::end_to_end::members::Fares;
+use crate::end_to_end::world::{MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 const WORKS_OF_C1: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/fleet-member-c1/works";

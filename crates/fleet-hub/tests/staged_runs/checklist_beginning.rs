@@ -5,8 +5,8 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
-use crate::members::Manner;
+use crate::staged_runs::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
+use crate::staged_runs::members::Manner;
 
 scenarios! {
     checklist_01_what_can_pass_is_waited_for_and_what_cannot_is_final,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::checklist_beginning::{gated, staged};
-use crate::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
-use crate::members::Manner;
+use crate::staged_runs::checklist_beginning::{gated, staged};
+use crate::staged_runs::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
+use crate::staged_runs::members::Manner;
 
 scenarios! {
     checklist_08_a_slot_that_is_freed_is_used_in_the_same_look,
@@ -61,7 +61,7 @@ async fn checklist_09_an_approval_is_of_the_generation_that_stands_there_and_is_
     let path = format!("{}/first-after-staging/status", fleet.collection(Kind::Approval));
     let withdrawn = json!({"type": "Approved", "status": "False", "reason": "no", "message": "", "observedGeneration": 1,
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    fleet.patch_at(&path, json!({"status": {"conditions": [withdrawn]}})).await;
+    fleet.server.patch(&path, json!({"status": {"conditions": [withdrawn]}})).await;
     fleet.later(Duration::from_mins(10)).await;
     assert_eq!(fleet.columns("first").await, "True False True");
 }
@@ -125,7 +125,7 @@ async fn checklist_12_being_stuck_takes_more_than_five_minutes_names_three_and_p
     let started = fleet.status("first").await["stagesStatus"][0]["startTime"].clone();
     let started: jiff::Timestamp = text(&started).parse().unwrap();
     let five_minutes = started + jiff::SignedDuration::from_mins(5);
-    let rest = five_minutes.duration_since(fleet.clock.now());
+    let rest = five_minutes.duration_since(fleet.server.clock.now());
     fleet.later(Duration::try_from(rest).unwrap()).await;
     assert_eq!(fleet.columns("first").await, "True True -", "five minutes, not more");
     fleet.later(Duration::from_secs(2)).await;

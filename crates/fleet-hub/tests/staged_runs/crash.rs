@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, Kind, Scope, both_scopes, stage, text};
-use crate::members::Manner;
-use crate::mortal::Life;
+use crate::connections::mortal::Life;
+use crate::staged_runs::fleet::{Fleet, Kind, Scope, both_scopes, stage, text};
+use crate::staged_runs::members::Manner;
 
 /// More writes than a hub makes for the example's run and its surroundings.
 const MOST_WRITES: i64 = 60;

@@ -6,8 +6,8 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Kind, Scope, both_scopes, stage, text};
-use crate::members::Manner;
+use crate::staged_runs::fleet::{Fleet, Kind, Scope, both_scopes, stage, text};
+use crate::staged_runs::members::Manner;
 
 /// A run of the example that waits for an approval after its first stage.
 async fn waiting(fleet: &mut Fleet) {

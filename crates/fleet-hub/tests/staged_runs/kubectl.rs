@@ -1,6 +1,6 @@
 //! The commands that the guides print, by a real kubectl: what users type, and what they see.
 //!
-//! `KUBECTL=PATH cargo test -p fleet-hub --test staged_runs -- --ignored kubectl`; `cargo xtask real-apiserver` builds one.
+//! `KUBECTL=PATH cargo test -p fleet-hub --test hub -- --ignored kubectl`; `cargo xtask real-apiserver` builds one.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, Scope, stage};
+use crate::staged_runs::fleet::{Fleet, Scope, stage};
 
 /// A kubectl that is logged in to a fleet's hub.
 struct Kubectl {

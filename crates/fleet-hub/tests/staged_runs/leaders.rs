@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fleet::{Kind, Scope, both_scopes, stage};
-use crate::members::Manner;
+use crate::staged_runs::fleet::{Kind, Scope, both_scopes, stage};
+use crate::staged_runs::members::Manner;
 
 fn bindings(scope: Scope) -> &'static str {
     match scope {

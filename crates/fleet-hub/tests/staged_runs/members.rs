@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::fleet::Fleet;
+use crate::staged_runs::fleet::Fleet;
 
 const WORKS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/works";
 
@@ -44,17 +44,18 @@ impl Members {
     /// Each member says what it has to say now; how many did is returned.
     pub(crate) async fn act(&self, fleet: &Fleet) -> usize {
         let mut spoken = 0;
-        for object in fleet.list_at(WORKS).await {
+        for object in fleet.server.list(WORKS).await {
             let work: Work = serde_json::from_value(object).unwrap();
             if work.metadata.deletion_timestamp.is_some() && self.manner_of(&work) != Some(Manner::Silent) {
                 spoken += usize::from(Self::let_go(&work, fleet).await);
                 continue;
             }
-            let Some(status) = self.answer(&work, fleet.clock.now()).filter(|said| work.status.as_ref() != Some(said))
+            let Some(status) =
+                self.answer(&work, fleet.server.clock.now()).filter(|said| work.status.as_ref() != Some(said))
             else {
                 continue;
             };
-            fleet.patch_at(&format!("{}/status", path_of(&work)), json!({"status": status})).await;
+            fleet.server.patch(&format!("{}/status", path_of(&work)), json!({"status": status})).await;
             spoken += 1;
         }
         spoken
@@ -79,7 +80,7 @@ impl Members {
         if finalizers.len() == held {
             return false;
         }
-        fleet.patch_at(&path_of(work), json!({"metadata": {"finalizers": finalizers}})).await;
+        fleet.server.patch(&path_of(work), json!({"metadata": {"finalizers": finalizers}})).await;
         true
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Kind, both_scopes, stage};
-use crate::members::Manner;
+use crate::staged_runs::fleet::{Fleet, Kind, both_scopes, stage};
+use crate::staged_runs::members::Manner;
 
 const READY: &str =
     "UpdateRunInitializedSuccessfully: Update run is ready to bring resource snapshot 0 to 2 cluster(s) in 2 stage(s)";

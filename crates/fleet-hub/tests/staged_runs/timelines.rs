@@ -5,8 +5,8 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::json;
 
-use crate::fleet::{Kind, both_scopes, condition, stage};
-use crate::members::Manner;
+use crate::staged_runs::fleet::{Kind, both_scopes, condition, stage};
+use crate::staged_runs::members::Manner;
 
 both_scopes! {
     async fn ur_timeline_a_two_stages_without_tasks(mut fleet) {
@@ -25,7 +25,7 @@ both_scopes! {
         // The controller's first write has stored that the run names no index.
         assert_eq!((&run["metadata"]["generation"], &run["spec"]["resourceSnapshotIndex"]), (&json!(2), &json!("")));
         // Nothing of it takes time: as long as the members do, which is none here.
-        assert!(fleet.clock.now().as_second() - "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().as_second() < 2);
+        assert!(fleet.server.clock.now().as_second() - "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().as_second() < 2);
     }
 
     async fn ur_timeline_b_an_approval_before_a_stage(mut fleet) {

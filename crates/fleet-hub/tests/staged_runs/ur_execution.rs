@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
-use crate::members::Manner;
+use crate::staged_runs::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
+use crate::staged_runs::members::Manner;
 
 scenarios! {
     ur_20_the_placement_is_deleted,
@@ -204,7 +204,7 @@ async fn ur_30_a_status_that_no_run_can_have(fleet: &mut Fleet) {
     stages[1]["conditions"] = json!([{"type": "Succeeded", "status": "True", "reason": "StageUpdatingSucceeded",
         "message": "", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let path = format!("{}/run-30/status", fleet.collection(Kind::Run));
-    fleet.patch_at(&path, json!({"status": {"stagesStatus": stages}})).await;
+    fleet.server.patch(&path, json!({"status": {"stagesStatus": stages}})).await;
     fleet.start();
     fleet.later(Duration::from_secs(1)).await;
     assert_eq!(fleet.columns("run-30").await, "True False False");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
+use crate::staged_runs::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
 
 scenarios! {
     ur_01_nothing_is_rolled_out_without_a_run,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Kind, condition, scenarios, stage, text};
-use crate::members::Manner;
+use crate::staged_runs::fleet::{Fleet, Kind, condition, scenarios, stage, text};
+use crate::staged_runs::members::Manner;
 
 scenarios! {
     ur_40_a_workload_does_not_become_available,
@@ -250,7 +250,7 @@ async fn ur_53_an_approval_is_withdrawn(fleet: &mut Fleet) {
     let path = format!("{}/run-53-after-staging/status", fleet.collection(Kind::Approval));
     let withdrawn = json!({"type": "Approved", "status": "False", "reason": "no", "message": "", "observedGeneration": 1,
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    fleet.patch_at(&path, json!({"status": {"conditions": [withdrawn]}})).await;
+    fleet.server.patch(&path, json!({"status": {"conditions": [withdrawn]}})).await;
     fleet.later(Duration::from_mins(11)).await;
     assert_eq!(fleet.columns("run-53").await, "True False True", "after acceptance nothing changes");
 }

@@ -12,7 +12,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use crate::fixture::{Agent, Fixture, config_map, namespace, pass};
+use crate::applier::fixture::{Agent, Fixture, config_map, namespace, pass};
 
 const MAPS: &str = "v1/configmaps";
 /// Number of rounds by default. `HOSTILE_ROUNDS` sets another number, `HOSTILE_SEED` another sequence.

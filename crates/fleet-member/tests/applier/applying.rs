@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fixture::{
+use crate::applier::fixture::{
     DEFINITIONS, DEPLOYMENTS, Fixture, add_owner, config_map, deployment, namespace, on_any_server, owners, pass, until,
 };
 
@@ -150,7 +150,7 @@ async fn applier_s11_a_definition_and_its_resource_go_in_one_work_without_a_fail
     })
     .await;
     until("the work is reported on", || async {
-        let text = crate::fixture::in_short(&fixture.stored("w").await);
+        let text = crate::applier::fixture::in_short(&fixture.stored("w").await);
         assert!(!text.contains("DecodingErred"), "no false failure is reported: {text}");
         text.contains("Available=True/WorkNotTrackable")
     })
@@ -293,7 +293,7 @@ async fn applier_s71_what_a_user_deletes_is_there_again_at_once() {
     agent.settled().await;
     let second = fixture.member().get(MAPS, Some("app"), "cm").await.unwrap();
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
-    assert!(!crate::fixture::in_short(&fixture.stored("w").await).contains("drift"));
+    assert!(!crate::applier::fixture::in_short(&fixture.stored("w").await).contains("drift"));
     agent.stop().await;
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::fixture::{
+use crate::applier::fixture::{
     DEPLOYMENTS, Fixture, config_map, deployment, make_available, namespace, on_any_server, owners, pass, until,
 };
 

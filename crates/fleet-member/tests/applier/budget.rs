@@ -8,7 +8,7 @@ use fleet_member::ApplierOptions;
 use fleet_runtime::KindId;
 use serde_json::{Value, json};
 
-use crate::fixture::{Agent, DEFINITIONS, Fixture, config_map, namespace, pass, until};
+use crate::applier::fixture::{Agent, DEFINITIONS, Fixture, config_map, namespace, pass, until};
 
 const MAPS: &str = "v1/configmaps";
 const NAMESPACES: &str = "v1/namespaces";
@@ -239,12 +239,12 @@ async fn audit_04_the_budget_holds_for_an_agent_that_restarts() {
     fixture.shows("w", "DeletionsHeld=True/DeleteBudgetExhausted").await;
     agent.settled().await;
     assert_eq!(maps_left(&fixture).await, 5);
-    agent.kill();
+    agent.kill().await;
     for _ in 0..3 {
         let agent = fixture.start_with(at_most(2));
         pass(Duration::from_secs(10)).await;
         assert_eq!(maps_left(&fixture).await, 5, "within the same minute");
-        agent.kill();
+        agent.kill().await;
     }
     let agent = fixture.start_with(at_most(2));
     pass(Duration::from_secs(35)).await;
@@ -272,14 +272,14 @@ async fn audit_04_the_record_of_deletions_outlives_works_that_are_deleted() {
     pass(Duration::from_secs(5)).await;
     agent.settled().await;
     assert_eq!(maps_left(&fixture).await, 3);
-    agent.kill();
+    agent.kill().await;
     let agent = fixture.start_with(at_most(1));
     pass(Duration::from_secs(40)).await;
     assert_eq!(maps_left(&fixture).await, 3, "within the same minute");
     pass(Duration::from_secs(20)).await;
     agent.settled().await;
     assert_eq!(maps_left(&fixture).await, 2);
-    agent.kill();
+    agent.kill().await;
     let agent = fixture.start_with(at_most(1));
     pass(Duration::from_secs(40)).await;
     assert_eq!(maps_left(&fixture).await, 2, "within the same minute");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::faults::FaultInjector;
-use crate::fixture::{
+use crate::applier::faults::FaultInjector;
+use crate::applier::fixture::{
     Agent, DEPLOYMENTS, Fixture, JOBS, config_map, deployment, job, make_available, namespace, on_any_server, pass,
     until,
 };

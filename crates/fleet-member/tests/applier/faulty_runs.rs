@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::faults::FaultInjector;
-use crate::fixture::{Fixture, config_map, in_short, namespace, owners, pass, until};
+use crate::applier::faults::FaultInjector;
+use crate::applier::fixture::{Fixture, config_map, in_short, namespace, owners, pass, until};
 
 const MAPS: &str = "v1/configmaps";
 
@@ -54,7 +54,7 @@ async fn told_in(faults: FaultInjector) -> String {
         }
         steps += 1;
         if faults.throw(3) == 0 {
-            agent.kill();
+            agent.kill().await;
             agent = fixture.start_in(&faults);
         }
     }

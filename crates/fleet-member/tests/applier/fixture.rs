@@ -3,19 +3,21 @@
 
 use std::fmt::Write as _;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Builder, Embedded, LocalService, Options as ServerOptions, ROOT_CLUSTER, User};
+use apiserver::{LocalService, ROOT_CLUSTER};
 use fleet_api::kinds::all_crds;
 use fleet_member::{ApplierOptions, Member, MemberOptions};
-use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds, TaskPanicked};
+use fleet_runtime::{Clock, KindId, Ownership, Runtime};
+use fleet_testkit::{Running, TestServer, runtime_options};
+pub(crate) use fleet_testkit::{pass, until};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
-use crate::faults::{FaultInjector, FaultyService};
+use crate::applier::faults::{FaultInjector, FaultyService};
+
+/// A running member agent.
+pub(crate) type Agent = Running<Member>;
 
 /// Timeout for conditions, in virtual time.
 const PATIENCE: Duration = Duration::from_mins(20);
@@ -28,7 +30,7 @@ pub(crate) struct Fixture {
 }
 
 enum Servers {
-    Ours(Embedded),
+    Ours(TestServer),
     /// Clients of administrators.
     Real {
         hub: Client,
@@ -45,11 +47,11 @@ macro_rules! on_any_server {
         mod on_ours {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
-                super::$name($crate::fixture::Fixture::new().await).await;
+                super::$name($crate::applier::fixture::Fixture::new().await).await;
             })+
         }
 
-        pub(crate) const CORE: &[(&str, $crate::fixture::Scenario)] =
+        pub(crate) const CORE: &[(&str, $crate::applier::fixture::Scenario)] =
             &[$((stringify!($name), |fixture| Box::pin($name(fixture)))),+];
     };
 }
@@ -89,11 +91,8 @@ impl Fixture {
     }
 
     async fn with(of_works: impl Fn(&mut Value)) -> Self {
-        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let servers = clock.clone();
-        let builder = Builder::default().clock(Arc::new(move || servers.now())).seed(1);
-        let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
-        let fixture = Self { servers: Servers::Ours(server), clock };
+        let server = TestServer::new().await;
+        let fixture = Self { clock: server.clock.clone(), servers: Servers::Ours(server) };
         fixture.install_kinds_as(of_works).await;
         fixture.invite_member().await;
         fixture
@@ -153,10 +152,9 @@ impl Fixture {
     }
 
     fn client(&self, cluster: &str, faults: &FaultInjector) -> Client {
-        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
         match &self.servers {
             Servers::Ours(server) => {
-                Client::new(FaultyService { inner: server.service(cluster, admin), faults: faults.clone() }, "default")
+                Client::new(FaultyService { inner: server.service_of(cluster), faults: faults.clone() }, "default")
             }
             Servers::Real { hub, .. } if cluster == ROOT_CLUSTER => hub.clone(),
             Servers::Real { member, .. } => member.clone(),
@@ -165,9 +163,8 @@ impl Fixture {
 
     /// The member's API server for an administrator; `None` on real servers.
     pub(crate) fn member_service(&self) -> Option<LocalService> {
-        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
         match &self.servers {
-            Servers::Ours(server) => Some(server.service(MEMBER, admin)),
+            Servers::Ours(server) => Some(server.service_of(MEMBER)),
             Servers::Real { .. } => None,
         }
     }
@@ -186,24 +183,13 @@ impl Fixture {
     }
 
     pub(crate) fn run(&self, applier: ApplierOptions, faults: &FaultInjector) -> Agent {
-        let options = Options {
-            component: "member-agent".to_owned(),
-            clock: self.clock.clone(),
-            seeds: Seeds::starting_with(1),
-            strict: true,
-            metrics: Metrics::default(),
-            ownership: Ownership::new(fleet_member::ownership()).unwrap(),
-            ..Options::default()
-        };
-        let metrics = options.metrics.clone();
+        let ownership = Ownership::new(fleet_member::ownership()).unwrap();
+        let options = runtime_options("member-agent", &self.clock, ownership);
         let mut runtime = Runtime::new(self.client(ROOT_CLUSTER, faults), options);
         let side = runtime.connect(self.client(MEMBER, faults));
         let installed =
             fleet_member::install(&mut runtime, side, &MemberOptions::new(MEMBER).unwrap().with_applier(applier));
-        let (stop, stopped) = oneshot::channel();
-        let progress = runtime.progress();
-        let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
-        Agent { stop, task, progress, metrics, installed }
+        Running::start(runtime, installed)
     }
 
     /// Writes the Work `name` with these manifests, `strategy` being the rest of its spec.
@@ -420,46 +406,6 @@ pub(crate) async fn add_owner(fixture: &Fixture, resource: &str, name: &str, own
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
-/// A running member agent.
-pub(crate) struct Agent {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), TaskPanicked>>,
-    pub(crate) progress: Progress,
-    pub(crate) metrics: Metrics,
-    pub(crate) installed: Member,
-}
-
-impl Agent {
-    pub(crate) async fn stop(self) {
-        let _ = self.stop.send(());
-        self.task.await.unwrap().unwrap();
-    }
-
-    /// As if the process were killed.
-    pub(crate) fn kill(self) {
-        self.task.abort();
-    }
-
-    /// Waits until the agent is idle.
-    pub(crate) async fn settled(&self) {
-        until("everything is settled", || async { self.progress.is_synced() && self.progress.is_idle() }).await;
-    }
-}
-
-/// Waits for a condition; virtual time advances only while all tasks are idle.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut reached: impl FnMut() -> F) {
-    let begun = tokio::time::Instant::now();
-    while !reached().await {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
-        pass(Duration::from_millis(200)).await;
-    }
-}
-
-/// Lets virtual time pass.
-pub(crate) async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
-}
-
 pub(crate) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {}})
 }
@@ -496,7 +442,7 @@ pub(crate) fn job(name: &str) -> Value {
 /// Makes a Deployment available: by its status without controllers, or by the status of its pods with them.
 pub(crate) async fn make_available(fixture: &Fixture, name: &str) {
     if fixture.is_real() {
-        crate::real::run_pods(fixture, name).await;
+        crate::applier::real::run_pods(fixture, name).await;
         return;
     }
     let live = fixture.member().get(DEPLOYMENTS, Some("app"), name).await.unwrap();

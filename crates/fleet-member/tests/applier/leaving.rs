@@ -8,7 +8,7 @@ use fleet_runtime::{KindId, ReconcileResult};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::fixture::{Agent, Fixture, add_owner, config_map, namespace, on_any_server, owners, pass, until};
+use crate::applier::fixture::{Agent, Fixture, add_owner, config_map, namespace, on_any_server, owners, pass, until};
 
 on_any_server! {
     a_work_whose_placement_abandons_its_resources_leaves_them_without_an_owner,
@@ -200,7 +200,11 @@ async fn applier_s64_nothing_is_applied_before_the_agent_knows_that_it_belongs_t
     // A new agent that cannot read yet whether the member has joined.
     fixture
         .hub()
-        .remove(crate::fixture::INTERNAL_MEMBER_CLUSTERS, Some("fleet-member-m1"), crate::fixture::MEMBER)
+        .remove(
+            crate::applier::fixture::INTERNAL_MEMBER_CLUSTERS,
+            Some("fleet-member-m1"),
+            crate::applier::fixture::MEMBER,
+        )
         .await;
     let agent = fixture.start();
     agent.settled().await;
@@ -216,7 +220,7 @@ async fn applier_s64_nothing_is_applied_before_the_agent_knows_that_it_belongs_t
 async fn a_deleted_applied_work_is_recreated_with_all_objects(fixture: Fixture) {
     let agent = applied(&fixture, &["w"]).await;
     let before = fixture.applied_work("w").await.unwrap();
-    fixture.member().delete(crate::fixture::APPLIED_WORKS, None, "w").await;
+    fixture.member().delete(crate::applier::fixture::APPLIED_WORKS, None, "w").await;
     until("everything is there again", || async {
         let applied_work = fixture.applied_work("w").await;
         let live = fixture.member().get(MAPS, Some("app"), "w").await;
@@ -251,7 +255,7 @@ async fn applier_s70_our_own_status_enqueues_nothing() {
     );
     // Labels of other writers do not count either.
     let note = json!({"metadata": {"labels": {"a": "b"}}});
-    fixture.hub().patch(crate::fixture::WORKS, Some("fleet-member-m1"), "w", &note).await;
+    fixture.hub().patch(crate::applier::fixture::WORKS, Some("fleet-member-m1"), "w", &note).await;
     pass(Duration::from_secs(30)).await;
     assert_eq!(agent.metrics.reconciles("work-applier", ReconcileResult::Succeeded), runs + 1);
     agent.stop().await;
@@ -262,15 +266,15 @@ async fn an_overwritten_status_and_a_removed_finalizer_are_repaired() {
     let fixture = Fixture::new().await;
     let agent = applied(&fixture, &["w"]).await;
     pass(Duration::from_mins(1)).await;
-    let before = crate::fixture::in_short(&fixture.stored("w").await);
+    let before = crate::applier::fixture::in_short(&fixture.stored("w").await);
     let status = json!({"conditions": [], "manifestConditions": []});
     fixture.any_status("w", &status).await;
     pass(Duration::from_secs(5)).await;
     agent.settled().await;
-    assert_eq!(crate::fixture::in_short(&fixture.stored("w").await), before);
+    assert_eq!(crate::applier::fixture::in_short(&fixture.stored("w").await), before);
     fixture
         .hub()
-        .patch(crate::fixture::WORKS, Some("fleet-member-m1"), "w", &json!({"metadata": {"finalizers": null}}))
+        .patch(crate::applier::fixture::WORKS, Some("fleet-member-m1"), "w", &json!({"metadata": {"finalizers": null}}))
         .await;
     pass(Duration::from_secs(5)).await;
     assert!(has_finalizer(&fixture.stored("w").await));

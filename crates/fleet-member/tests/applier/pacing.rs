@@ -9,9 +9,11 @@ use fleet_runtime::ReconcileResult;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::applying::{widget, widget_definition};
-use crate::faults::FaultInjector;
-use crate::fixture::{Agent, DEFINITIONS, DEPLOYMENTS, Fixture, config_map, deployment, namespace, pass, until};
+use crate::applier::applying::{widget, widget_definition};
+use crate::applier::faults::FaultInjector;
+use crate::applier::fixture::{
+    Agent, DEFINITIONS, DEPLOYMENTS, Fixture, config_map, deployment, namespace, pass, until,
+};
 
 const MAPS: &str = "v1/configmaps";
 
@@ -93,7 +95,7 @@ async fn applier_s68_a_new_spec_and_another_result_start_over() {
     assert_eq!(times, [5, 7]);
     pass(Duration::from_hours(3)).await;
     // The changed result is seen at the next reconcile, and the intervals start over.
-    crate::fixture::make_available(&fixture, "web").await;
+    crate::applier::fixture::make_available(&fixture, "web").await;
     assert_eq!(runs_within(&agent, Duration::from_secs(8)).await, [5, 7]);
     agent.stop().await;
 }

@@ -4,7 +4,7 @@ use fleet_core::apply::policy::Policy;
 use fleet_member::ApplierOptions;
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, config_map, namespace, until};
+use crate::applier::fixture::{Fixture, config_map, namespace, until};
 
 const MAPS: &str = "v1/configmaps";
 const ROLES: &str = "rbac.authorization.k8s.io/v1/clusterroles";
@@ -67,7 +67,10 @@ async fn audit_19_what_the_policy_denies_is_reported_and_not_applied() {
     );
     assert_eq!(fixture.member().get(MAPS, Some("fleet-system"), "cm").await, None);
     let kept = fixture.member().get(ROLES, None, "member-agent-role").await.unwrap();
-    assert!(crate::fixture::owners(&kept).is_empty() && kept["rules"].as_array().is_none_or(Vec::is_empty), "{kept}");
+    assert!(
+        crate::applier::fixture::owners(&kept).is_empty() && kept["rules"].as_array().is_none_or(Vec::is_empty),
+        "{kept}"
+    );
     agent.stop().await;
 }
 

@@ -11,11 +11,11 @@ use kube::Client;
 use real_kubernetes::{Access, Options, RealCluster, client, kubeconfig, pods};
 use serde_json::Value;
 
-use crate::fixture::{
+use crate::applier::fixture::{
     APPLIED_WORKS, DEFINITIONS, DEPLOYMENTS, Fixture, INTERNAL_MEMBER_CLUSTERS, JOBS, MEMBER, NAMESPACE, Scenario,
     WORKS, until,
 };
-use crate::{applying, basics, drift, leaving, reporting, takeover};
+use crate::applier::{applying, basics, drift, leaving, reporting, takeover};
 
 /// Scenarios with garbage collection come last: the collector needs half a minute to learn a new kind.
 const CORE: [&[(&str, Scenario)]; 6] =

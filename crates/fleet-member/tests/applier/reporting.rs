@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fixture::{
+use crate::applier::fixture::{
     DEPLOYMENTS, Fixture, JOBS, config_map, deployment, job, make_available, namespace, on_any_server, owners, pass,
     until,
 };

@@ -8,9 +8,9 @@ use fleet_member::ApplierOptions;
 use fleet_runtime::{KindId, ReconcileResult};
 use serde_json::json;
 
-use crate::applying::{WIDGETS, widget, widget_definition};
-use crate::faults::FaultInjector;
-use crate::fixture::{
+use crate::applier::applying::{WIDGETS, widget, widget_definition};
+use crate::applier::faults::FaultInjector;
+use crate::applier::fixture::{
     APPLIED_WORKS, Agent, DEFINITIONS, Fixture, NAMESPACE, WORKS, config_map, in_short, namespace, pass, until,
 };
 
@@ -67,7 +67,7 @@ async fn an_agent_that_comes_back_writes_nothing() {
     let agent = fixture.start();
     fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_mins(1)).await;
-    agent.kill();
+    agent.kill().await;
     let again = fixture.start();
     pass(Duration::from_mins(1)).await;
     again.settled().await;
@@ -142,7 +142,7 @@ async fn applier_s65_what_was_applied_before_a_crash_is_not_lost_track_of() {
         }
         tokio::task::yield_now().await;
     }
-    agent.kill();
+    agent.kill().await;
     fixture.work("w", &[config_map("first", json!({}))], json!({})).await;
     let again = fixture.start();
     until("the object is gone", || async { fixture.member().get(MAPS, Some("app"), "second").await.is_none() }).await;
@@ -163,7 +163,7 @@ async fn audit_20_an_object_whose_kind_is_not_discovered_is_removed_and_not_forg
         let agent = fixture.start();
         fixture.shows("w", "Applied=True/AllManifestsApplied").await;
         agent.settled().await;
-        agent.kill();
+        agent.kill().await;
         let faults = FaultInjector::default();
         faults.list_kinds_of(other.member_service());
         if !reports_without_kind {
@@ -300,7 +300,7 @@ async fn what_is_left_of_a_large_work_that_goes_can_still_be_kept() {
     assert_eq!(fixture.member().get(MAPS, Some("app"), "cm0").await, None);
     for name in ["cm1", "cm2"] {
         let live = fixture.member().get(MAPS, Some("app"), name).await.unwrap();
-        assert!(crate::fixture::owners(&live).is_empty() && live["metadata"]["deletionTimestamp"].is_null());
+        assert!(crate::applier::fixture::owners(&live).is_empty() && live["metadata"]["deletionTimestamp"].is_null());
     }
     agent.stop().await;
 }
@@ -317,7 +317,7 @@ async fn what_others_own_too_does_not_count_as_deleted() {
     fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "boss", "uid": boss["metadata"]["uid"]});
     for number in 0..4 {
-        crate::fixture::add_owner(&fixture, MAPS, &format!("cm{number}"), &other).await;
+        crate::applier::fixture::add_owner(&fixture, MAPS, &format!("cm{number}"), &other).await;
     }
     let begun = tokio::time::Instant::now();
     fixture.delete_work("w").await;
@@ -326,7 +326,7 @@ async fn what_others_own_too_does_not_count_as_deleted() {
     assert_eq!(fixture.member().get(MAPS, Some("app"), "cm4").await, None);
     for number in 0..4 {
         let live = fixture.member().get(MAPS, Some("app"), &format!("cm{number}")).await.unwrap();
-        assert_eq!(crate::fixture::owners(&live), ["ConfigMap boss"]);
+        assert_eq!(crate::applier::fixture::owners(&live), ["ConfigMap boss"]);
     }
     agent.stop().await;
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::faults::FaultInjector;
-use crate::fixture::{
+use crate::applier::faults::FaultInjector;
+use crate::applier::fixture::{
     APPLIED_WORKS, DEPLOYMENTS, Fixture, NAMESPACE, WORKS, config_map, deployment, namespace, on_any_server, owners,
     until,
 };

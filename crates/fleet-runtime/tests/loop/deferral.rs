@@ -318,7 +318,7 @@ async fn deferred_statuses_are_flushed_on_shutdown_but_not_after_a_crash() {
         if graceful {
             fleet.running.stop().await;
         } else {
-            fleet.running.crash().await;
+            fleet.running.kill().await;
         }
         assert_eq!(replicas(&stored(&server).await), Some(if graceful { 2 } else { FIRST }));
     }

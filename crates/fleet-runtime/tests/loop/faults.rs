@@ -215,7 +215,7 @@ async fn a_runtime_releases_its_subscribers_after_a_stop_and_after_a_crash() {
         running.settled().await;
         assert!(Arc::strong_count(&held) > 1);
         if crash {
-            running.crash().await;
+            running.kill().await;
         } else {
             running.stop().await;
         }

@@ -2,59 +2,47 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
+use apiserver::ROOT_CLUSTER;
 use apiserver::simulation::{StorageKey, key_of};
-use apiserver::{Builder, Embedded, LocalService, Options as ServerOptions, ROOT_CLUSTER, User};
 use fleet_runtime::{
-    Actions, Cache, CacheIndex, Clock, Controller, Kind, Metrics, ObjectKey, Options, PlanInput, Progress, Runtime,
-    Seeds, TaskPanicked, Triggers, Write,
+    Actions, Cache, CacheIndex, Controller, Kind, ObjectKey, Options, Ownership, PlanInput, Runtime, Triggers, Write,
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use fleet_testkit::runtime_options;
+pub(crate) use fleet_testkit::{Running, until_stable as until};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_values::merge_patch;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use crate::faulty_client::FaultyClient;
 
 pub(crate) const PARENTS: &str = "parents";
 pub(crate) const CHILDREN: &str = "children";
 pub(crate) const PARENT_LABEL: &str = "parent";
-/// Longest virtual time until a controller is idle.
-pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_mins(30);
 
-pub(crate) struct TestServer {
-    pub(crate) embedded: Embedded,
-    pub(crate) clock: Clock,
+pub(crate) struct TestServer(fleet_testkit::TestServer);
+
+impl Deref for TestServer {
+    type Target = fleet_testkit::TestServer;
+
+    fn deref(&self) -> &fleet_testkit::TestServer {
+        &self.0
+    }
 }
 
 impl TestServer {
     pub(crate) async fn new() -> Self {
-        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let server_clock = clock.clone();
-        let builder = Builder::default().clock(Arc::new(move || server_clock.now())).seed(1);
-        let embedded = Embedded::with(builder, ServerOptions::default()).await.unwrap();
-        let server = Self { embedded, clock };
+        let server = Self(fleet_testkit::TestServer::new().await);
         for name in [PARENTS, CHILDREN] {
-            let namespace = Namespace { metadata: named(name), ..Namespace::default() };
-            Api::all(server.client()).create(&PostParams::default(), &namespace).await.unwrap();
+            server.create_namespace(name).await;
         }
         server
-    }
-
-    pub(crate) fn client(&self) -> Client {
-        Client::new(self.service(), "default")
-    }
-
-    pub(crate) fn service(&self) -> LocalService {
-        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
-        self.embedded.service(ROOT_CLUSTER, admin)
     }
 
     /// A client that can inject faults.
@@ -110,14 +98,7 @@ impl TestServer {
     }
 
     pub(crate) fn options(&self) -> Options {
-        Options {
-            component: "children".to_owned(),
-            clock: self.clock.clone(),
-            seeds: Seeds::starting_with(1),
-            strict: true,
-            metrics: Metrics::default(),
-            ..Options::default()
-        }
+        runtime_options("children", &self.clock, Ownership::default())
     }
 }
 
@@ -125,54 +106,8 @@ pub(crate) fn named(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
 }
 
-/// A running runtime.
-pub(crate) struct Running {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), TaskPanicked>>,
-    pub(crate) progress: Progress,
-    pub(crate) metrics: Metrics,
-}
-
 pub(crate) fn start(runtime: Runtime) -> Running {
-    let (stop, stopped) = oneshot::channel();
-    let (progress, metrics) = (runtime.progress(), runtime.metrics().clone());
-    let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
-    Running { stop, task, progress, metrics }
-}
-
-impl Running {
-    /// Aborts without a graceful shutdown.
-    pub(crate) async fn crash(self) {
-        self.task.abort();
-        assert!(self.task.await.unwrap_err().is_cancelled());
-    }
-
-    pub(crate) async fn stop(self) {
-        let _ = self.stop.send(());
-        self.task.await.unwrap().unwrap();
-    }
-
-    /// Waits until it ends by itself, and returns why.
-    pub(crate) async fn panicked(self) -> TaskPanicked {
-        self.task.await.unwrap().unwrap_err()
-    }
-
-    /// Waits until all caches are synced and no key is due.
-    pub(crate) async fn settled(&self) {
-        until("everything is settled", || self.progress.is_synced() && self.progress.is_idle()).await;
-    }
-}
-
-/// Waits until a condition holds. Paused time advances only when all tasks are idle.
-pub(crate) async fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let begun = tokio::time::Instant::now();
-    let mut times = 0;
-    // Twice in a row, with all other tasks idle in between: watch events may be on their way.
-    while times < 2 {
-        assert!(begun.elapsed() < SETTLE_TIMEOUT, "timed out waiting until {what}");
-        times = if reached() { times + 1 } else { 0 };
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    Running::start(runtime, ())
 }
 
 /// A ConfigMap whose optional `data.count` is a number.

@@ -74,7 +74,7 @@ async fn a_crashed_leader_is_replaced_when_its_lease_has_expired() {
     let (second, _) = child_runtime(server.client(), options(&server, "second"));
     let second = start(second);
     tokio::time::sleep(Duration::from_secs(5)).await;
-    first.crash().await;
+    first.kill().await;
     server.put_parent("a", 1).await;
     tokio::time::sleep(LEASE_DURATION.saturating_sub(RETRY_PERIOD * 2)).await;
     assert_eq!((holder(&server).await, server.child_names().await.len()), ("first".to_owned(), 0), "not yet");
@@ -190,7 +190,7 @@ async fn audit_20_clock_skew_of_more_than_the_lease_duration_does_not_change_the
         );
 
         // The standby takes over when the lease has expired by its own clock.
-        first.crash().await;
+        first.kill().await;
         server.put_parent("a", 1).await;
         tokio::time::sleep(LEASE_DURATION.saturating_sub(RETRY_PERIOD * 2)).await;
         assert_eq!(holder(&server).await, "first", "{behind} and {ahead} hours: not yet");

@@ -1,8 +1,9 @@
 //! What a user of the guides makes: the placement and what it places, strategies, runs, approvals, overrides.
 
+use fleet_testkit::{PLACEMENT_API, object};
 use serde_json::{Value, json};
 
-use super::{Fleet, Kind, NAMESPACE, PLACEMENT_API, Scope};
+use super::{Fleet, Kind, NAMESPACE, Scope};
 
 impl Fleet {
     /// The External placement of the example, with this policy.
@@ -28,17 +29,17 @@ impl Fleet {
     }
 
     pub(crate) async fn no_content(&self) {
-        self.request("DELETE", &format!("{}/settings", self.maps()), "application/json", None).await.unwrap();
+        self.server.delete(&format!("{}/settings", self.maps())).await;
     }
 
     /// What is placed gets this value.
     pub(crate) async fn content(&self, value: &str) {
         let maps = self.maps();
         let body = json!({"metadata": {"name": "settings"}, "data": {"value": value}});
-        if self.get_at(&format!("{maps}/settings")).await.is_some() {
-            self.patch_at(&format!("{maps}/settings"), body).await;
+        if self.server.get(&format!("{maps}/settings")).await.is_some() {
+            self.server.patch(&format!("{maps}/settings"), body).await;
         } else {
-            self.create(&maps, body).await;
+            self.server.create(&maps, body).await;
         }
     }
 
@@ -51,7 +52,7 @@ impl Fleet {
 
     pub(crate) async fn no_override_for(&self, environment: &str) {
         let path = format!("{}/of-{environment}", self.overrides());
-        self.request("DELETE", &path, "application/json", None).await.unwrap();
+        self.server.delete(&path).await;
     }
 
     /// Clusters of this environment get the map `settings` with this note; made, or edited if it is there.
@@ -70,12 +71,10 @@ impl Fleet {
             Scope::Namespaced => ("ResourceOverride", json!({"resourceSelectors": selector("ConfigMap", "settings")})),
         };
         spec["policy"] = json!({"overrideRules": [rule]});
-        if self.get_at(&format!("{collection}/{name}")).await.is_some() {
-            self.patch_at(&format!("{collection}/{name}"), json!({"spec": spec})).await;
+        if self.server.get(&format!("{collection}/{name}")).await.is_some() {
+            self.server.patch(&format!("{collection}/{name}"), json!({"spec": spec})).await;
         } else {
-            let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
-                "metadata": {"name": name}, "spec": spec});
-            self.create(&collection, object).await;
+            self.server.create(&collection, object(kind, &name, spec)).await;
         }
     }
 
@@ -94,8 +93,7 @@ impl Fleet {
         for (field, value) in spec.as_object().unwrap() {
             whole[field] = value.clone();
         }
-        self.request("POST", &self.collection(Kind::Run), "application/json", Some(self.object(Kind::Run, name, whole)))
-            .await
+        self.try_make(Kind::Run, name, whole).await
     }
 
     pub(crate) async fn set_state(&self, run: &str, state: &str) {
@@ -105,8 +103,8 @@ impl Fleet {
     /// As the guides do it, for this generation of the request.
     pub(crate) async fn approve(&self, request: &str, generation: i64) {
         let condition = json!({"type": "Approved", "status": "True", "reason": "approved", "message": "approved",
-            "lastTransitionTime": self.clock.now().to_string(), "observedGeneration": generation});
+            "lastTransitionTime": self.server.clock.now().to_string(), "observedGeneration": generation});
         let path = format!("{}/{request}/status", self.collection(Kind::Approval));
-        self.patch_at(&path, json!({"status": {"conditions": [condition]}})).await;
+        self.server.patch(&path, json!({"status": {"conditions": [condition]}})).await;
     }
 }

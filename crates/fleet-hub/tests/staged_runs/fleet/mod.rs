@@ -6,69 +6,26 @@ mod reading;
 mod requests;
 mod running;
 
-use std::sync::Arc;
-
-use apiserver::{Builder, Embedded, Options as ServerOptions, Template, User};
-use fleet_api::kinds::all_crds;
+use apiserver::Template;
 use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::HubOptions;
-use fleet_runtime::Clock;
+pub(crate) use fleet_testkit::{Kind, Scope, condition, stage, text};
+use fleet_testkit::{MEMBERS, Schemas, TestServer, member_cluster, member_status};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::members::{Manner, Members};
-pub(crate) use reading::{condition, text};
-use running::Running;
+use crate::agent::HubAgent;
+use crate::staged_runs::members::{Manner, Members};
 
-const PLACEMENT_API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
-const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 pub(crate) const NAMESPACE: &str = "my-app-namespace";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
-    Cluster,
-    Namespaced,
-}
-
-/// The kinds around a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Placement,
-    Run,
-    Strategy,
-    Approval,
-    Binding,
-    ResourceSnapshot,
-}
-
-impl Kind {
-    fn words(self, scope: Scope) -> (&'static str, &'static str) {
-        use Kind::{Approval, Binding, Placement, ResourceSnapshot, Run, Strategy};
-        match (self, scope) {
-            (Placement, Scope::Cluster) => ("ClusterResourcePlacement", "clusterresourceplacements"),
-            (Placement, Scope::Namespaced) => ("ResourcePlacement", "resourceplacements"),
-            (Run, Scope::Cluster) => ("ClusterStagedUpdateRun", "clusterstagedupdateruns"),
-            (Run, Scope::Namespaced) => ("StagedUpdateRun", "stagedupdateruns"),
-            (Strategy, Scope::Cluster) => ("ClusterStagedUpdateStrategy", "clusterstagedupdatestrategies"),
-            (Strategy, Scope::Namespaced) => ("StagedUpdateStrategy", "stagedupdatestrategies"),
-            (Approval, Scope::Cluster) => ("ClusterApprovalRequest", "clusterapprovalrequests"),
-            (Approval, Scope::Namespaced) => ("ApprovalRequest", "approvalrequests"),
-            (Binding, Scope::Cluster) => ("ClusterResourceBinding", "clusterresourcebindings"),
-            (Binding, Scope::Namespaced) => ("ResourceBinding", "resourcebindings"),
-            (ResourceSnapshot, Scope::Cluster) => ("ClusterResourceSnapshot", "clusterresourcesnapshots"),
-            (ResourceSnapshot, Scope::Namespaced) => ("ResourceSnapshot", "resourcesnapshots"),
-        }
-    }
-}
 
 pub(crate) struct Fleet {
     pub(crate) scope: Scope,
-    server: Embedded,
-    pub(crate) clock: Clock,
+    pub(crate) server: TestServer,
     pub(crate) members: Members,
-    running: Option<Running>,
+    running: Option<HubAgent>,
     /// Another hub that waits for its turn.
-    standby: Option<Running>,
+    standby: Option<HubAgent>,
     options: HubOptions,
     /// Names of the placement and the strategy that are spoken of.
     placement: String,
@@ -80,8 +37,8 @@ macro_rules! both_scopes {
     ($($(#[$about:meta])* async fn $name:ident(mut $fleet:ident) $body:block)+) => {
         $($(#[$about])* #[tokio::test(start_paused = true)]
         async fn $name() {
-            for scope in [$crate::fleet::Scope::Cluster, $crate::fleet::Scope::Namespaced] {
-                let mut $fleet = $crate::fleet::Fleet::new(scope).await;
+            for scope in [$crate::staged_runs::fleet::Scope::Cluster, $crate::staged_runs::fleet::Scope::Namespaced] {
+                let mut $fleet = $crate::staged_runs::fleet::Fleet::new(scope).await;
                 $body
                 $fleet.stop().await;
             }
@@ -104,25 +61,18 @@ impl Fleet {
 
     /// What the hubs of all tests begin with.
     async fn lay_ground() -> Template {
-        let fleet = Self::on(&Template::default(), Scope::Cluster).await;
-        for crd in all_crds() {
-            fleet.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd.object).await;
-        }
+        let server = TestServer::with_kinds(Schemas::Strict).await;
         for namespace in ["fleet-system", NAMESPACE, "test-namespace"] {
-            fleet.create("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
+            server.create_namespace(namespace).await;
         }
         // The server equips new namespaces in its own time.
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        let ground = fleet.server.template();
-        fleet.server.close().await;
+        let ground = server.embedded.template();
+        server.embedded.close().await;
         ground
     }
 
     async fn on(ground: &Template, scope: Scope) -> Self {
-        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let servers = clock.clone();
-        let builder = Builder::default().clock(Arc::new(move || servers.now())).seed(1).from_template(ground);
-        let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let options = HubOptions {
             snapshot_intervals: SnapshotIntervals::NONE,
             cluster_inventory: false,
@@ -130,8 +80,7 @@ impl Fleet {
         };
         Self {
             scope,
-            server,
-            clock,
+            server: TestServer::from_template(ground).await,
             members: Members::default(),
             running: None,
             standby: None,
@@ -168,25 +117,16 @@ impl Fleet {
     }
 
     pub(crate) async fn join(&self, name: &str, labels: Value) {
-        let spec = json!({"identity": {"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}});
-        let object = json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
-        self.create(MEMBERS, object).await;
+        self.server.create(MEMBERS, member_cluster(name, labels)).await;
         self.heartbeat(name).await;
     }
 
     pub(crate) async fn heartbeat(&self, name: &str) {
-        let condition = |type_: &str| {
-            json!({"type": type_, "status": "True", "reason": "Fine", "message": "", "observedGeneration": 1,
-                "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        };
-        let agent = json!({"type": "MemberAgent", "conditions": [condition("Joined"), condition("Healthy")],
-            "lastReceivedHeartbeat": self.clock.now().to_string()});
-        let status = json!({"status": {"agentStatus": [agent], "conditions": [condition("Joined")]}});
-        self.patch_at(&format!("{MEMBERS}/{name}/status"), status).await;
+        self.server.patch(&format!("{MEMBERS}/{name}/status"), member_status(&self.server.clock)).await;
     }
 
     pub(crate) async fn label(&self, member: &str, labels: Value) {
-        self.patch_at(&format!("{MEMBERS}/{member}"), json!({"metadata": {"labels": labels}})).await;
+        self.server.patch(&format!("{MEMBERS}/{member}"), json!({"metadata": {"labels": labels}})).await;
     }
 
     pub(crate) fn placement_name(&self) -> &str {
@@ -211,10 +151,6 @@ impl Fleet {
     }
 }
 
-fn admin() -> User {
-    User::authenticated("admin", ["system:masters".to_owned()])
-}
-
 fn placement_name(scope: Scope) -> String {
     match scope {
         Scope::Cluster => "example-placement".to_owned(),
@@ -230,8 +166,8 @@ macro_rules! scenarios {
             $(
                 #[tokio::test(start_paused = true)]
                 async fn $name() {
-                    for scope in [$crate::fleet::Scope::Cluster, $crate::fleet::Scope::Namespaced] {
-                        let mut fleet = $crate::fleet::Fleet::new(scope).await;
+                    for scope in [$crate::staged_runs::fleet::Scope::Cluster, $crate::staged_runs::fleet::Scope::Namespaced] {
+                        let mut fleet = $crate::staged_runs::fleet::Fleet::new(scope).await;
                         fleet.two_members().await;
                         super::$name(&mut fleet).await;
                         fleet.stop().await;
@@ -242,8 +178,3 @@ macro_rules! scenarios {
     };
 }
 pub(crate) use scenarios;
-
-/// A stage for the clusters of this environment.
-pub(crate) fn stage(environment: &str) -> Value {
-    json!({"name": environment, "labelSelector": {"matchLabels": {"environment": environment}}})
-}

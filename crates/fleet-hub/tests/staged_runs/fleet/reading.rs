@@ -1,8 +1,9 @@
 //! What is read of a fleet, in words that a test can compare: runs, bindings, the placement, Events.
 
+use fleet_testkit::conditions_text;
 use serde_json::Value;
 
-use super::{Fleet, Kind, NAMESPACE, Scope};
+use super::{Fleet, Kind, NAMESPACE, Scope, condition, text};
 
 impl Fleet {
     pub(crate) async fn run_object(&self, name: &str) -> Value {
@@ -66,7 +67,7 @@ impl Fleet {
 
     /// The placement's condition of this type, without the prefix of its kind: `True Reason: message`.
     pub(crate) async fn placement_condition(&self, type_: &str) -> String {
-        let prefix = Kind::Placement.words(self.scope).0;
+        let prefix = Kind::Placement.name(self.scope);
         let placement = self.placement().await;
         condition(&placement["status"]["conditions"], &format!("{prefix}{type_}")).map_or_else(String::new, |one| {
             format!("{} {}: {}", text(&one["status"]), text(&one["reason"]), text(&one["message"]))
@@ -90,12 +91,12 @@ impl Fleet {
             Scope::Cluster => "default",
             Scope::Namespaced => NAMESPACE,
         };
-        let mut ours = self.list_at(&format!("/api/v1/namespaces/{namespace}/events")).await;
+        let mut ours = self.server.list(&format!("/api/v1/namespaces/{namespace}/events")).await;
         let of_run = match self.scope {
             Scope::Cluster => "clusterstagedupdaterun-controller",
             Scope::Namespaced => "stagedupdaterun-controller",
         };
-        let kind = kind.words(self.scope).0;
+        let kind = kind.name(self.scope);
         ours.retain(|one| one["involvedObject"]["kind"] == kind && one["involvedObject"]["name"] == name);
         for one in &ours {
             let is_of_placement = text(&one["reason"]).starts_with("Placement");
@@ -118,21 +119,8 @@ fn words_of_event(event: &Value) -> String {
     format!("{}: {}", text(&event["reason"]), text(&event["message"]))
 }
 
-pub(crate) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-pub(crate) fn condition<'v>(list: &'v Value, type_: &str) -> Option<&'v Value> {
-    list.as_array()?.iter().find(|one| one["type"] == type_)
-}
-
 fn outline(status: &Value) -> String {
-    let says = |conditions: &Value| -> String {
-        let all = conditions.as_array().cloned().unwrap_or_default();
-        let words =
-            all.iter().map(|one| format!("{}={} {}", text(&one["type"]), text(&one["status"]), text(&one["reason"])));
-        words.collect::<Vec<_>>().join(", ")
-    };
+    let says = |conditions: &Value| conditions_text(conditions).join(", ");
     let mut lines = vec![says(&status["conditions"])];
     let stages = status["stagesStatus"].as_array().cloned().unwrap_or_default();
     for stage in stages.iter().chain(status.get("deletionStageStatus")) {

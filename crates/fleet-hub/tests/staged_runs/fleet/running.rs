@@ -3,27 +3,15 @@
 use std::time::Duration;
 
 use apiserver::{Listening, ROOT_CLUSTER};
-use fleet_hub::{Hub, HubOptions, install, ownership};
-use fleet_runtime::{Election, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds, TaskPanicked, Timing};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use fleet_hub::{Hub, HubOptions};
+use fleet_runtime::{Election, KindId, Metrics, Timing};
+use fleet_testkit::{pass, until_stable};
 
-use super::{Fleet, Kind, admin};
-use crate::barred::Barred;
-use crate::deaf::{Deaf, Ears};
-use crate::mortal::{Life, Mortal};
-
-/// Virtual time after which a hub that has not settled never will.
-const PATIENCE: Duration = Duration::from_mins(10);
-
-/// A hub's controllers at work.
-pub(super) struct Running {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), TaskPanicked>>,
-    progress: Progress,
-    metrics: Metrics,
-    hub: Hub,
-}
+use super::{Fleet, Kind};
+use crate::agent::HubAgent;
+use crate::connections::barred::Barred;
+use crate::connections::deaf::{Deaf, Ears};
+use crate::connections::mortal::{Life, Mortal};
 
 impl Fleet {
     pub(crate) fn with_options(&mut self, change: impl FnOnce(&mut HubOptions)) {
@@ -36,7 +24,7 @@ impl Fleet {
 
     /// A hub that dies when this life is over.
     pub(crate) fn start_mortal(&mut self, life: &Life) {
-        let server = self.server.service(ROOT_CLUSTER, admin());
+        let server = self.server.service();
         self.start_with(kube::Client::new(Mortal { server, life: life.clone() }, "default"));
     }
 
@@ -49,7 +37,7 @@ impl Fleet {
 
     /// A hub that cannot make objects of this kind.
     pub(crate) fn start_barred(&mut self, plural: &'static str) {
-        let server = self.server.service(ROOT_CLUSTER, admin());
+        let server = self.server.service();
         self.start_with(kube::Client::new(Barred { server, plural }, "default"));
     }
 
@@ -66,7 +54,8 @@ impl Fleet {
     pub(crate) async fn stand_by(&mut self, identity: &str, plural: &'static str) -> Ears {
         let (client, ears) = self.deaf_client(plural);
         let standby = self.agent(client, Some(election(identity)));
-        until(|| standby.progress.is_synced() && standby.hub.knows_inventory()).await;
+        let is_ready = || standby.progress.is_synced() && standby.installed.knows_inventory();
+        until_stable("the other hub has synced", is_ready).await;
         self.standby = Some(standby);
         ears
     }
@@ -79,34 +68,20 @@ impl Fleet {
     }
 
     fn deaf_client(&self, plural: &'static str) -> (kube::Client, Ears) {
-        let server = self.server.service(ROOT_CLUSTER, admin());
+        let server = self.server.service();
         let (deaf, ears) = Deaf::to(plural, server);
         (kube::Client::new(deaf, "default"), ears)
     }
 
-    fn agent(&self, client: kube::Client, election: Option<Election>) -> Running {
-        let runtime_options = Options {
-            component: "hub-agent".to_owned(),
-            clock: self.clock.clone(),
-            seeds: Seeds::starting_with(1),
-            ownership: Ownership::new(ownership()).unwrap(),
-            strict: true,
-            metrics: Metrics::default(),
-            election,
-        };
-        let mut runtime = Runtime::new(client, runtime_options);
-        let hub = install(&mut runtime, &self.options);
-        let (stop, stopped) = oneshot::channel();
-        let (progress, metrics) = (runtime.progress(), runtime.metrics().clone());
-        let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
-        Running { stop, task, progress, metrics, hub }
+    fn agent(&self, client: kube::Client, election: Option<Election>) -> HubAgent {
+        HubAgent::start(client, &self.server.clock, &self.options, election)
     }
 
     /// The hub's controllers end.
     pub(crate) async fn stop(&mut self) {
-        let Some(running) = self.running.take() else { return };
-        let _ = running.stop.send(());
-        running.task.await.unwrap().unwrap();
+        if let Some(running) = self.running.take() {
+            running.stop().await;
+        }
     }
 
     pub(crate) async fn restart(&mut self) {
@@ -116,13 +91,13 @@ impl Fleet {
 
     /// The hub's process dies at once, whatever it is doing.
     pub(crate) async fn kill(&mut self) {
-        let Some(running) = self.running.take() else { return };
-        running.task.abort();
-        let _ = running.task.await;
+        if let Some(running) = self.running.take() {
+            running.kill().await;
+        }
     }
 
     pub(crate) fn hub(&self) -> &Hub {
-        &self.running.as_ref().unwrap().hub
+        &self.running.as_ref().unwrap().installed
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -132,8 +107,9 @@ impl Fleet {
     /// What the hub that runs now has written of these kinds.
     pub(crate) fn writes_of(&self, kinds: &[Kind]) -> u64 {
         let mut sum = 0;
-        for (kind, plural) in kinds.iter().map(|kind| kind.words(self.scope)) {
-            let id = KindId::new("placement.kubernetes-fleet.io", "v1beta1", kind, plural);
+        for kind in kinds {
+            let (name, plural) = (kind.name(self.scope), kind.plural(self.scope));
+            let id = KindId::new("placement.kubernetes-fleet.io", "v1beta1", name, plural);
             sum += ["create", "patch", "status", "delete"]
                 .map(|verb| self.metrics().writes_of(&id, verb, "ok"))
                 .iter()
@@ -143,13 +119,13 @@ impl Fleet {
     }
 
     pub(crate) fn client(&self) -> kube::Client {
-        kube::Client::new(self.server.service(ROOT_CLUSTER, admin()), "default")
+        self.server.client()
     }
 
     /// Serves the hub on loopback; the second is a kubeconfig for it.
     pub(crate) async fn listen(&self) -> (Listening, String) {
-        let listening = self.server.listen("127.0.0.1:0".parse().unwrap(), &[]).await.unwrap();
-        let kubeconfig = self.server.admin_kubeconfig(listening.address(), &[ROOT_CLUSTER]);
+        let listening = self.server.embedded.listen("127.0.0.1:0".parse().unwrap(), &[]).await.unwrap();
+        let kubeconfig = self.server.embedded.admin_kubeconfig(listening.address(), &[ROOT_CLUSTER]);
         (listening, kubeconfig.expose().to_owned())
     }
 
@@ -168,7 +144,7 @@ impl Fleet {
         while !life.is_over() {
             tokio::select! {
                 () = self.hub_settles() => {}
-                () = until(|| life.is_over()) => return,
+                () = until_stable("the hub has died", || life.is_over()) => return,
             }
             if self.members.act(self).await == 0 {
                 return;
@@ -177,21 +153,12 @@ impl Fleet {
     }
 
     async fn hub_settles(&self) {
-        let running = self.running.as_ref().unwrap();
-        let begun = tokio::time::Instant::now();
-        let mut held = 0;
-        // Twice in a row, with everybody else idle in between: news may be on its way.
-        while held < 2 {
-            assert!(begun.elapsed() < PATIENCE, "never settled: {:?}", running.progress);
-            let settled = running.progress.is_synced() && running.progress.is_idle() && running.hub.knows_inventory();
-            held = if settled { held + 1 } else { 0 };
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        self.running.as_ref().unwrap().settled().await;
     }
 
     /// Time passes, and whatever happens in it.
     pub(crate) async fn later(&self, time: Duration) {
-        tokio::time::sleep(time).await;
+        pass(time).await;
         self.settle().await;
     }
 
@@ -204,10 +171,4 @@ impl Fleet {
 fn election(identity: &str) -> Election {
     let (namespace, name) = ("fleet-system".to_owned(), "hub-agent".to_owned());
     Election { namespace, name, identity: identity.to_owned(), timing: Timing::default() }
-}
-
-async fn until(holds: impl Fn() -> bool) {
-    while !holds() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }

@@ -7,24 +7,16 @@ use std::time::Duration;
 use fleet_core::diagnose::{Diagnosis, Finding, Kubectl};
 use fleet_sim::member::SimulatedMember;
 use fleet_sim::simulation::{AgentMetrics, Simulation, SimulationTemplate};
-use http::Method;
+use fleet_testkit::{JsonClient, MEMBERS, NAMESPACES, object};
+pub(super) use fleet_testkit::{DEFINITIONS, Kind, PLACEMENT_API, Scope, stage};
 use serde_json::{Value, json};
 
 use super::super::read::{Members, Reader};
 use super::super::server::Server;
 use super::super::subjects::Answer;
 
-pub(super) const PLACEMENT_API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
-pub(super) const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 /// Virtual time after which a test gives up waiting.
 const TIMEOUT: Duration = Duration::from_mins(20);
-
-/// Whether a scenario uses cluster-scoped or namespaced kinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    Cluster,
-    Namespaced,
-}
 
 /// Runs scenarios one after the other in one fleet, which is slow to set up. All run, even if some fail.
 macro_rules! scenarios {
@@ -44,22 +36,15 @@ macro_rules! scenarios {
 }
 pub(super) use scenarios;
 
-/// The kinds around a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Placement,
-    Run,
-    Strategy,
-    Approval,
-    Binding,
-}
-
 pub(super) struct Fleet {
     pub(super) world: Simulation,
     pub(super) scope: Scope,
-    hub: kube::Client,
-    /// The current scenario.
+    hub: JsonClient,
+    /// The current scenario, and the names of its namespace, placement and strategy.
     name: String,
+    space: String,
+    placement: String,
+    strategy: String,
     /// The selectors of a namespaced placement; cluster-scoped ones select a whole namespace.
     selected: Vec<Value>,
 }
@@ -77,12 +62,21 @@ impl Fleet {
         let template = SimulationTemplate::build().await.unwrap().without_checks();
         let mut world = Simulation::new(&template, 1, AgentMetrics::default()).await.unwrap();
         world.start_hub().unwrap();
-        let hub = world.user();
+        let hub = JsonClient(world.user());
         for name in ["member1", "member2"] {
             let member = serde_json::to_value(member(name).member_cluster()).unwrap();
-            request(&hub, Method::POST, MEMBERS, Some(&member)).await.unwrap();
+            hub.create(MEMBERS, member).await;
         }
-        let mut fleet = Self { world, scope, hub, name: "none".to_owned(), selected: Vec::new() };
+        let mut fleet = Self {
+            world,
+            scope,
+            hub,
+            name: "none".to_owned(),
+            space: String::new(),
+            placement: String::new(),
+            strategy: String::new(),
+            selected: Vec::new(),
+        };
         fleet.start_member("member1").await;
         fleet.start_member("member2").await;
         fleet
@@ -120,22 +114,20 @@ impl Fleet {
     /// Starts a scenario: resets the labels of the members and creates a namespace with an object.
     pub(super) async fn scenario(&mut self, name: &str) {
         self.name = name.to_owned();
+        self.space = format!("space-{name}");
+        self.placement = format!("placement-{name}");
+        self.strategy = format!("strategy-{name}");
         self.selected = vec![json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"})];
         for (member, environment) in [("member1", "canary"), ("member2", "staging")] {
             self.label(member, json!({"environment": environment, "region": null, "order": null, "env": null})).await;
         }
-        self.create(
-            "/api/v1/namespaces",
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.space()}}),
-        )
-        .await;
+        self.create(NAMESPACES, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.space()}}))
+            .await;
         self.content("1").await;
         if self.scope == Scope::Namespaced {
             for member in ["member1", "member2"] {
                 let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.space()}});
-                request(&self.world.user_of(member), Method::POST, "/api/v1/namespaces", Some(&namespace))
-                    .await
-                    .unwrap();
+                self.create_on(member, NAMESPACES, namespace).await;
             }
             // Members report their namespaces with heartbeats.
             self.pass(70).await;
@@ -144,15 +136,15 @@ impl Fleet {
 
     /// The namespace of the scenario.
     pub(super) fn space(&self) -> String {
-        format!("space-{}", self.name)
+        self.space.clone()
     }
 
     pub(super) fn placement_name(&self) -> String {
-        format!("placement-{}", self.name)
+        self.placement.clone()
     }
 
     pub(super) fn strategy_name(&self) -> String {
-        format!("strategy-{}", self.name)
+        self.strategy.clone()
     }
 
     pub(super) fn run_name(&self) -> String {
@@ -163,32 +155,13 @@ impl Fleet {
         (self.scope == Scope::Namespaced).then(|| self.space())
     }
 
-    pub(super) fn words(&self, kind: Kind) -> (&'static str, &'static str) {
-        match (kind, self.scope) {
-            (Kind::Placement, Scope::Cluster) => ("ClusterResourcePlacement", "clusterresourceplacements"),
-            (Kind::Placement, Scope::Namespaced) => ("ResourcePlacement", "resourceplacements"),
-            (Kind::Run, Scope::Cluster) => ("ClusterStagedUpdateRun", "clusterstagedupdateruns"),
-            (Kind::Run, Scope::Namespaced) => ("StagedUpdateRun", "stagedupdateruns"),
-            (Kind::Strategy, Scope::Cluster) => ("ClusterStagedUpdateStrategy", "clusterstagedupdatestrategies"),
-            (Kind::Strategy, Scope::Namespaced) => ("StagedUpdateStrategy", "stagedupdatestrategies"),
-            (Kind::Approval, Scope::Cluster) => ("ClusterApprovalRequest", "clusterapprovalrequests"),
-            (Kind::Approval, Scope::Namespaced) => ("ApprovalRequest", "approvalrequests"),
-            (Kind::Binding, Scope::Cluster) => ("ClusterResourceBinding", "clusterresourcebindings"),
-            (Kind::Binding, Scope::Namespaced) => ("ResourceBinding", "resourcebindings"),
-        }
-    }
-
     /// The collection path of this kind.
     pub(super) fn collection(&self, kind: Kind) -> String {
-        let plural = self.words(kind).1;
-        match self.namespace() {
-            Some(namespace) => format!("{PLACEMENT_API}/namespaces/{namespace}/{plural}"),
-            None => format!("{PLACEMENT_API}/{plural}"),
-        }
+        kind.collection(self.scope, &self.space())
     }
 
     pub(super) async fn make(&self, kind: Kind, name: &str, spec: Value) {
-        let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": self.words(kind).0,
+        let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind.name(self.scope),
             "metadata": {"name": name, "namespace": self.namespace()}, "spec": spec});
         self.create(&self.collection(kind), object).await;
     }
@@ -198,7 +171,7 @@ impl Fleet {
     }
 
     pub(super) async fn list(&self, kind: Kind) -> Vec<Value> {
-        self.get(&self.collection(kind)).await.unwrap()["items"].as_array().unwrap().clone()
+        self.hub.list(&self.collection(kind)).await
     }
 
     /// The placement of the scenario, External unless `change` says otherwise.
@@ -242,9 +215,7 @@ impl Fleet {
             }
         };
         let spec = json!({selectors: self.selectors(), "policy": {"overrideRules": [rule]}});
-        let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
-            "metadata": {"name": name}, "spec": spec});
-        self.create(&format!("{PLACEMENT_API}/{collection}"), object).await;
+        self.create(&format!("{PLACEMENT_API}/{collection}"), object(kind, name, spec)).await;
     }
 
     /// Changes the placed object.
@@ -288,7 +259,7 @@ impl Fleet {
 
     /// The condition type of the placement, which begins with its kind.
     pub(super) fn condition_type(&self, step: &str) -> String {
-        format!("{}{step}", self.words(Kind::Placement).0)
+        format!("{}{step}", Kind::Placement.name(self.scope))
     }
 
     /// The path of the placement.
@@ -326,39 +297,43 @@ impl Fleet {
     }
 
     pub(super) async fn get(&self, path: &str) -> Option<Value> {
-        request(&self.hub, Method::GET, path, None).await
+        self.hub.get(path).await
+    }
+
+    fn on(&self, member: &str) -> JsonClient {
+        JsonClient(self.world.user_of(member))
     }
 
     pub(super) async fn create_on(&self, member: &str, path: &str, object: Value) {
-        request(&self.world.user_of(member), Method::POST, path, Some(&object)).await;
+        self.on(member).create(path, object).await;
     }
 
     pub(super) async fn get_on(&self, member: &str, path: &str) -> Value {
-        request(&self.world.user_of(member), Method::GET, path, None).await.unwrap_or_default()
+        self.on(member).get(path).await.unwrap_or_default()
     }
 
     pub(super) async fn is_on(&self, member: &str, path: &str) -> bool {
-        !self.get_on(member, path).await.is_null()
+        self.on(member).has(path).await
     }
 
     pub(super) async fn patch_on(&self, member: &str, path: &str, change: Value) {
-        send(&self.world.user_of(member), Method::PATCH, path, "application/merge-patch+json", Some(&change)).await;
+        self.on(member).patch(path, change).await;
     }
 
     pub(super) async fn delete_on(&self, member: &str, path: &str) {
-        request(&self.world.user_of(member), Method::DELETE, path, None).await;
+        self.on(member).delete(path).await;
     }
 
     pub(super) async fn create(&self, path: &str, object: Value) {
-        request(&self.hub, Method::POST, path, Some(&object)).await;
+        self.hub.create(path, object).await;
     }
 
     pub(super) async fn patch(&self, path: &str, change: Value) {
-        send(&self.hub, Method::PATCH, path, "application/merge-patch+json", Some(&change)).await;
+        self.hub.patch(path, change).await;
     }
 
     pub(super) async fn delete(&self, path: &str) {
-        request(&self.hub, Method::DELETE, path, None).await;
+        self.hub.delete(path).await;
     }
 
     pub(super) async fn pass(&self, seconds: u64) {
@@ -424,7 +399,7 @@ impl Fleet {
 
     fn reader(&self) -> Reader<'_, Simulation> {
         Reader {
-            hub: Server::new(self.hub.clone()),
+            hub: Server::new(self.hub.0.clone()),
             members: &self.world,
             now: self.world.clock().now(),
             kubectl: Kubectl::default(),
@@ -463,48 +438,14 @@ fn member(name: &str) -> SimulatedMember {
     SimulatedMember::new(name).unwrap().applying()
 }
 
-async fn request(client: &kube::Client, method: Method, path: &str, body: Option<&Value>) -> Option<Value> {
-    send(client, method, path, "application/json", body).await
-}
-
-pub(super) async fn send(
-    client: &kube::Client,
-    method: Method,
-    path: &str,
-    format: &str,
-    body: Option<&Value>,
-) -> Option<Value> {
-    match attempt(client, method.clone(), path, format, body).await {
-        Ok(answer) => Some(answer),
-        Err(kube::Error::Api(status)) if status.code == 404 && method == Method::GET => None,
-        Err(error) => panic!("{method} {path}: {error} {body:?}"),
-    }
-}
-
-/// The same, but may fail.
-pub(super) async fn attempt(
-    client: &kube::Client,
-    method: Method,
-    path: &str,
-    format: &str,
-    body: Option<&Value>,
-) -> Result<Value, kube::Error> {
-    let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-    let request = http::Request::builder().method(method).uri(path).header("content-type", format).body(bytes).unwrap();
-    client.request(request).await
-}
-
 pub(super) fn condition<'v>(object: &'v Value, type_: &str) -> Option<&'v Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == type_)
+    fleet_testkit::condition(&object["status"]["conditions"], type_)
 }
 
 /// A rollout that does not wait for objects without availability tracking.
 pub(super) fn rolling() -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"unavailablePeriodSeconds": 1}})
 }
-
-/// The path of CustomResourceDefinitions.
-pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A kind of `example.com` without a schema.
 pub(super) fn definition(plural: &str, kind: &str) -> Value {
@@ -515,9 +456,4 @@ pub(super) fn definition(plural: &str, kind: &str) -> Value {
             "name": "v1", "served": true, "storage": true,
             "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
     })
-}
-
-/// A stage for the clusters of this environment.
-pub(super) fn stage(environment: &str) -> Value {
-    json!({"name": environment, "labelSelector": {"matchLabels": {"environment": environment}}})
 }

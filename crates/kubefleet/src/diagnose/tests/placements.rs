@@ -94,7 +94,7 @@ async fn pl_s4_two_policies_are_the_latest(fleet: &mut Fleet) {
         Scope::Cluster => "clusterschedulingpolicysnapshots",
         Scope::Namespaced => "schedulingpolicysnapshots",
     };
-    let first = fleet.placement_path().replace(fleet.words(Kind::Placement).1, plural) + "-0";
+    let first = fleet.placement_path().replace(Kind::Placement.plural(fleet.scope), plural) + "-0";
     let marked = json!({"metadata": {"labels": {"kubernetes-fleet.io/is-latest-snapshot": "true"}}});
     fleet.patch(&first, marked).await;
     let cause = fleet.finds_and_places("PL-S4").await;

@@ -1,11 +1,12 @@
 //! Requests that the API server refuses (UR-70): no object tells of them, so what is explained is the text that it answers.
 
 use fleet_core::diagnose::explain_refusal;
+use fleet_testkit::JsonClient;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::super::print;
-use super::fleet::{Fleet, Kind, Scope, attempt, scenarios, stage};
+use super::fleet::{Fleet, Kind, Scope, scenarios, stage};
 use crate::cli::output::Paint;
 
 #[tokio::test(start_paused = true)]
@@ -21,7 +22,8 @@ async fn api_server_errors_are_explained_in_a_namespace() {
 /// Checks that the request is refused and that the printed explanation has these texts.
 async fn refused(fleet: &Fleet, method: Method, path: &str, body: &Value, meaning: &str, remedy: &str) {
     let format = if method == Method::POST { "application/json" } else { "application/merge-patch+json" };
-    let answer = match attempt(&fleet.world.user(), method, path, format, Some(body)).await {
+    let user = JsonClient(fleet.world.user());
+    let answer = match user.send(method.as_str(), path, format, Some(body.clone())).await {
         Err(kube::Error::Api(status)) => status.message,
         other => panic!("{path}: {body} was not refused: {other:?}"),
     };
@@ -75,7 +77,7 @@ async fn ur_70_strategies(fleet: &mut Fleet) {
     let strategy = |field: &str, value: Value| {
         let mut stage = stage("staging");
         stage[field] = value;
-        json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": fleet.words(Kind::Strategy).0,
+        json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": Kind::Strategy.name(fleet.scope),
             "metadata": {"name": fleet.strategy_name(), "namespace": fleet.namespace()}, "spec": {"stages": [stage]}})
     };
     let path = fleet.collection(Kind::Strategy);

@@ -3,11 +3,11 @@
 //! Uses only the printed text, not the actions of the steps. Kinds are resolved by discovery, as kubectl does.
 
 use fleet_core::diagnose::Fix;
-use http::Method;
+use fleet_testkit::JsonClient;
 use serde_json::Value;
 
 use super::super::print;
-use super::fleet::{Fleet, send};
+use super::fleet::Fleet;
 use super::pasted::{self, Does, Pasted, Target};
 use crate::cli::output::Paint;
 
@@ -93,6 +93,7 @@ impl Fleet {
             None => self.world.user(),
         };
         let resources = resources(&client).await;
+        let client = JsonClient(client);
         let path_of = |Target { resource, name, namespace }: &Target| {
             let found = resources.iter().find(|one| one.answers_to(resource));
             let found = found.unwrap_or_else(|| panic!("the server doesn't have a resource type {resource:?}"));
@@ -104,15 +105,15 @@ impl Fleet {
                     resources.iter().find(|one| one.is_of(manifest["apiVersion"].as_str().unwrap(), &manifest["kind"]));
                 let found = found.unwrap_or_else(|| panic!("no such kind: {manifest}"));
                 let path = found.collection(manifest["metadata"]["namespace"].as_str());
-                send(&client, Method::POST, &path, "application/json", Some(manifest)).await;
+                client.create(&path, manifest.clone()).await;
             }
             Does::Patch { target, subresource, media_type, patch } => {
                 let part = subresource.as_ref().map(|part| format!("/{part}")).unwrap_or_default();
                 let path = format!("{}{part}", path_of(target));
-                send(&client, Method::PATCH, &path, media_type, Some(patch)).await;
+                client.send("PATCH", &path, media_type, Some(patch.clone())).await.unwrap();
             }
             Does::Delete { target } => {
-                send(&client, Method::DELETE, &path_of(target), "application/json", None).await;
+                client.delete(&path_of(target)).await;
             }
             Does::Read => {}
         }

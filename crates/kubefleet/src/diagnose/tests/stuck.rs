@@ -48,7 +48,7 @@ async fn ur_40_an_invalid_image(fleet: &mut Fleet) {
         r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is not a valid image reference"#
     );
     let kinds: Vec<&str> = cause.evidence.iter().map(|one| one.object.kind.as_str()).collect();
-    let chain = [fleet.words(Kind::Run).0, fleet.words(Kind::Binding).0, "Work", "Deployment", "Pod"];
+    let chain = [Kind::Run.name(fleet.scope), Kind::Binding.name(fleet.scope), "Work", "Deployment", "Pod"];
     assert!(chain.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
     fleet.paste_fix(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
     fleet.until_rolled_out().await;

@@ -1,0 +1,5 @@
+//! How a member joins, reports and leaves, with both agents running.
+
+mod fleet;
+mod joining;
+mod reports;
