@@ -17,6 +17,10 @@ pub mod overview;
 pub mod placement;
 pub mod plan;
 pub mod rollout;
+#[cfg(test)]
+#[path = "../../fleet-testkit/src/scenarios.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests of the hub and of the command line use all of it")]
+mod scenarios;
 pub mod scheduler;
 pub mod updaterun;
 pub mod workgen;

@@ -7,12 +7,15 @@
 #![allow(missing_debug_implementations, reason = "servers and clients have none")]
 
 mod agents;
+mod arrangement;
 mod client;
 mod conditions;
 mod kinds;
+pub mod scenarios;
 mod server;
 
 pub use agents::{Running, pass, runtime_options, until, until_stable};
+pub use arrangement::Arrangement;
 pub use client::JsonClient;
 pub use conditions::{condition, conditions_text, text};
 pub use kinds::{

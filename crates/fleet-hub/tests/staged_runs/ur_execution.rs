@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use fleet_testkit::scenarios::Scenario;
 use serde_json::{Value, json};
 
 use crate::staged_runs::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
@@ -26,26 +27,31 @@ scenarios! {
 }
 
 const ABORT: &str = "cannot continue the updateRun: ";
-const VALIDATION: &str = "cannot continue the updateRun: failed to validate the updateRun: ";
 const USER: &str = "failed to process the request due to a client error: ";
 
-/// A run that waits for an approval after its first stage, `staging`.
-async fn waiting(fleet: &Fleet, run: &str, policy: Value) {
-    fleet.place(policy).await;
-    let mut gated = stage("staging");
-    gated["afterStageTasks"] = json!([{"type": "Approval"}]);
-    fleet.strategy(json!([gated, stage("canary")])).await;
+/// Creates the objects of this entry and a run that waits for an approval after its first stage, `staging`.
+async fn waiting(fleet: &Fleet, run: &str, entry: &str) -> Scenario {
+    let arrangement = fleet.arrangement();
+    let scenario = arrangement.scenario(entry);
+    arrangement.prepare(&scenario).await;
     fleet.settle().await;
-    fleet.run(run, json!({"state": "Run"})).await;
+    arrangement.create_run(run, &scenario).await;
     fleet.settle().await;
     assert_eq!(fleet.columns(run).await, "True False -");
+    scenario
 }
 
-/// What a run that was ended by a look at its surroundings shows; stages keep what they said.
-async fn ended(fleet: &Fleet, run: &str, message: &str) {
+/// Ends a waiting run by the changes of this entry; stages keep what they said.
+async fn ends(fleet: &Fleet, run: &str, entry: &str) {
+    let scenario = waiting(fleet, run, entry).await;
+    ends_as(fleet, run, &scenario).await;
+}
+
+async fn ends_as(fleet: &Fleet, run: &str, scenario: &Scenario) {
+    fleet.arrangement().change(scenario).await;
     fleet.later(Duration::from_secs(1)).await;
     assert_eq!(fleet.columns(run).await, "True False False", "{}", fleet.outline(run).await);
-    assert_eq!(fleet.message(run, "Succeeded").await, message);
+    assert_eq!(fleet.message(run, "Succeeded").await, scenario.message);
     let progressing = fleet.message(run, "Progressing").await;
     assert_eq!(progressing, "The stages are aborted due to a non-recoverable error");
     assert!(fleet.outline(run).await.contains("staging [Progressing=False StageUpdatingWaiting] member2:done"));
@@ -54,48 +60,26 @@ async fn ended(fleet: &Fleet, run: &str, message: &str) {
 }
 
 async fn ur_20_the_placement_is_deleted(fleet: &mut Fleet) {
-    waiting(fleet, "run-20", json!(null)).await;
-    fleet.delete(Kind::Placement, fleet.placement_name()).await;
-    ended(fleet, "run-20", &format!("{VALIDATION}{USER}parent placement not found")).await;
+    ends(fleet, "run-20", "UR-20").await;
     assert!(fleet.get(Kind::Run, "run-20").await.is_some(), "nothing owns runs");
 }
 
 async fn ur_21_the_strategy_is_deleted(fleet: &mut Fleet) {
-    waiting(fleet, "run-21", json!(null)).await;
-    fleet.delete(Kind::Strategy, fleet.strategy_name()).await;
-    let key = fleet.key_of(fleet.strategy_name());
-    ended(fleet, "run-21", &format!("{VALIDATION}{USER}referenced updateStrategy not found: `{key}`")).await;
+    ends(fleet, "run-21", "UR-21").await;
 }
 
 async fn ur_22_stage_tasks_become_invalid(fleet: &mut Fleet) {
-    waiting(fleet, "run-22", json!(null)).await;
+    let scenario = waiting(fleet, "run-22", "UR-22").await;
     let name = fleet.strategy_name().to_owned();
     // A valid edit changes nothing: the copy that the run has made counts.
     fleet.patch(Kind::Strategy, &name, json!({"spec": {"stages": [stage("elsewhere")]}})).await;
     fleet.later(Duration::from_secs(1)).await;
     assert_eq!(fleet.columns("run-22").await, "True False -");
-    let mut twice = stage("staging");
-    twice["afterStageTasks"] = json!([{"type": "Approval"}, {"type": "Approval"}]);
-    fleet.patch(Kind::Strategy, &name, json!({"spec": {"stages": [twice]}})).await;
-    let error = "afterStageTasks cannot have two tasks of the same type: Approval";
-    let key = fleet.key_of(&name);
-    let tail = format!("the after stage tasks are invalid, updateStrategy: `{key}`, stage: staging, err: {error}");
-    ended(fleet, "run-22", &format!("{VALIDATION}{USER}{tail}")).await;
+    ends_as(fleet, "run-22", &scenario).await;
 }
 
 async fn ur_23_a_cluster_is_now_in_two_stages(fleet: &mut Fleet) {
-    fleet.place(json!(null)).await;
-    let mut gated = stage("staging");
-    gated["afterStageTasks"] = json!([{"type": "Approval"}]);
-    let both = json!({"matchExpressions": [{"key": "environment", "operator": "NotIn", "values": ["staging"]}]});
-    let west = json!({"name": "canary", "labelSelector": both});
-    let region = json!({"name": "region", "labelSelector": {"matchLabels": {"region": "west"}}});
-    fleet.strategy(json!([gated, west, region])).await;
-    fleet.settle().await;
-    fleet.run("run-23", json!({"state": "Run"})).await;
-    fleet.settle().await;
-    fleet.label("member1", json!({"region": "west"})).await;
-    ended(fleet, "run-23", &format!("{VALIDATION}{USER}cluster `member1` appears in more than one stages")).await;
+    ends(fleet, "run-23", "UR-23").await;
 }
 
 async fn ur_24_a_concurrent_run_takes_the_cluster(fleet: &mut Fleet) {
@@ -135,44 +119,21 @@ async fn ur_24_a_concurrent_run_takes_the_cluster(fleet: &mut Fleet) {
 }
 
 async fn ur_25_the_policy_changes(fleet: &mut Fleet) {
-    waiting(fleet, "run-25", json!({"placementType": "PickFixed", "clusterNames": ["member1", "member2"]})).await;
-    let policy = json!({"placementType": "PickFixed", "clusterNames": ["member1"]});
-    let name = fleet.placement_name().to_owned();
-    fleet.patch(Kind::Placement, &name, json!({"spec": {"policy": policy}})).await;
-    let tail = "the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0";
-    ended(fleet, "run-25", &format!("{ABORT}{tail}")).await;
+    ends(fleet, "run-25", "UR-25").await;
 }
 
 async fn ur_26_the_number_of_clusters_changes(fleet: &mut Fleet) {
-    waiting(fleet, "run-26", json!({"placementType": "PickN", "numberOfClusters": 2})).await;
-    let name = fleet.placement_name().to_owned();
-    fleet.patch(Kind::Placement, &name, json!({"spec": {"policy": {"numberOfClusters": 1}}})).await;
-    let tail = "the cluster count initialized in the updateRun is outdated, latest: 1, recorded: 2";
-    ended(fleet, "run-26", &format!("{ABORT}{tail}")).await;
+    ends(fleet, "run-26", "UR-26").await;
 }
 
 async fn ur_27_stage_membership_changes(fleet: &mut Fleet) {
-    waiting(fleet, "run-27", json!(null)).await;
-    fleet.label("member1", json!({"environment": "staging"})).await;
-    let tail = "the number of clusters in index `0` stage has changed, new: 2, existing: 1";
-    ended(fleet, "run-27", &format!("{ABORT}{tail}")).await;
+    ends(fleet, "run-27", "UR-27").await;
     fleet.next("ur27-again").await;
-    waiting(fleet, "run-27-again", json!(null)).await;
-    fleet.label("member1", json!({"environment": null})).await;
-    let tail = "some clusters are not placed in any stage, total 1, showing up to 10: member1";
-    ended(fleet, "run-27-again", &format!("{VALIDATION}{USER}{tail}")).await;
+    ends(fleet, "run-27-again", "UR-27 in no stage").await;
 }
 
 async fn ur_28_the_apply_strategy_changes(fleet: &mut Fleet) {
-    waiting(fleet, "run-28", json!(null)).await;
-    let strategy = json!({"type": "External", "applyStrategy": {"type": "ServerSideApply"}});
-    let name = fleet.placement_name().to_owned();
-    fleet.patch(Kind::Placement, &name, json!({"spec": {"strategy": strategy}})).await;
-    fleet.later(Duration::from_secs(1)).await;
-    assert_eq!(fleet.columns("run-28").await, "True False False");
-    let message = fleet.message("run-28", "Succeeded").await;
-    let begin = format!("{ABORT}{USER}the applyStrategy in the updateRun is outdated, latest: ");
-    assert!(message.starts_with(&begin) && message.contains(", recorded: "), "{message}");
+    ends(fleet, "run-28", "UR-28").await;
 }
 
 async fn ur_29_somebody_elses_approval_request_has_our_name(fleet: &mut Fleet) {
@@ -197,7 +158,7 @@ async fn ur_29_somebody_elses_approval_request_has_our_name(fleet: &mut Fleet) {
 }
 
 async fn ur_30_a_status_that_no_run_can_have(fleet: &mut Fleet) {
-    waiting(fleet, "run-30", json!(null)).await;
+    waiting(fleet, "run-30", "UR-30").await;
     fleet.stop().await;
     let mut stages = fleet.status("run-30").await["stagesStatus"].take();
     stages[0]["conditions"] = json!([]);

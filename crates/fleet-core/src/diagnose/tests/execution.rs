@@ -2,8 +2,11 @@
 
 use expect_test::{Expect, expect};
 
+use serde_json::{Value, json};
+
 use super::fixture::{COPY, Fleet, fleet, rendered, run};
-use crate::diagnose;
+use crate::scenarios::{Change, Named};
+use crate::{diagnose, scenarios};
 
 const ABORT: &str = "cannot continue the updateRun: ";
 const STAGES: &str = "stagesStatus: [
@@ -11,7 +14,11 @@ const STAGES: &str = "stagesStatus: [
      conditions: ['Progressing=False StageUpdatingWaiting: ']}, {stageName: canary, clusters: [{clusterName: member1}]}]";
 
 pub(super) fn ended(fleet: Fleet, message: &str) -> Fleet {
-    let message = format!("{ABORT}{message}").replace('\'', "''");
+    ended_with(fleet, &format!("{ABORT}{message}"))
+}
+
+fn ended_with(fleet: Fleet, message: &str) -> Fleet {
+    let message = message.replace('\'', "''");
     fleet.with(&run(&format!(
         "{COPY}, {STAGES}, policySnapshotIndexUsed: '0', policyObservedClusterCount: 2, resourceSnapshotIndexUsed: '0', conditions: [
           'Initialized=True UpdateRunInitializedSuccessfully: The UpdateRun initialized successfully',
@@ -20,14 +27,43 @@ pub(super) fn ended(fleet: Fleet, message: &str) -> Fleet {
     )))
 }
 
+/// The fleet of an entry in the table of scenarios after what happens there, with its failed run.
+fn scenario(entry: &str) -> Fleet {
+    let scenario = scenarios::scenario(entry, "", "example-placement", "example-strategy");
+    let mut stages = scenario.stages.unwrap();
+    let strategy = json!({"spec": {"stages": stages}});
+    for stage in &mut stages {
+        stage["maxConcurrency"] = json!(1);
+    }
+    let copy = json!({"status": {"stagedUpdateStrategySnapshot": {"stages": stages}}});
+    let mut fleet = ended_with(fleet(), &scenario.message)
+        .edit("ClusterResourcePlacement", "example-placement", &json!({"spec": scenario.placement}).to_string())
+        .edit("ClusterStagedUpdateStrategy", "example-strategy", &strategy.to_string())
+        .edit("ClusterStagedUpdateRun", "example-run", &copy.to_string());
+    for change in &scenario.then {
+        let edit = |fleet: Fleet, kind: &str, name: &str, spec: &Value| {
+            fleet.edit(kind, name, &json!({"spec": spec}).to_string())
+        };
+        fleet = match change {
+            Change::Delete(Named::Placement) => fleet.without("ClusterResourcePlacement", "example-placement"),
+            Change::Delete(Named::Strategy) => fleet.without("ClusterStagedUpdateStrategy", "example-strategy"),
+            Change::PatchPlacement(spec) => edit(fleet, "ClusterResourcePlacement", "example-placement", spec),
+            Change::PatchStrategy(spec) => edit(fleet, "ClusterStagedUpdateStrategy", "example-strategy", spec),
+            Change::Label(members) => members.iter().fold(fleet, |fleet, (member, labels)| {
+                fleet.edit("MemberCluster", member, &json!({"metadata": {"labels": labels}}).to_string())
+            }),
+        };
+    }
+    fleet
+}
+
 fn check(fleet: &Fleet, expected: Expect) {
     expected.assert_eq(&rendered(&diagnose::run(&fleet.inputs())));
 }
 
 #[test]
 fn ur_20_the_placement_is_deleted() {
-    let message = "failed to validate the updateRun: failed to process the request due to a client error: parent placement not found";
-    let gone = ended(fleet(), message).without("ClusterResourcePlacement", "example-placement");
+    let gone = scenario("UR-20");
     check(
         &gone,
         expect![[r#"
@@ -54,15 +90,13 @@ fn ur_20_the_placement_is_deleted() {
 
 #[test]
 fn ur_21_the_strategy_is_deleted() {
-    let fleet =
-        ended(fleet(), "failed to validate the updateRun: referenced updateStrategy not found: `/example-strategy`")
-            .without("ClusterStagedUpdateStrategy", "example-strategy");
+    let fleet = scenario("UR-21");
     check(
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
             UR-21 Error: Strategy example-strategy was deleted while the run was in progress
-              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: referenced updateStrategy not found: `/example-strategy`
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: referenced updateStrategy not found: `/example-strategy`
             create the strategy again, then a new run:
               kubectl create -f - <<'EOF'
               apiVersion: placement.kubernetes-fleet.io/v1beta1
@@ -71,7 +105,9 @@ fn ur_21_the_strategy_is_deleted() {
                 name: example-strategy
               spec:
                 stages:
-                - labelSelector:
+                - afterStageTasks:
+                  - type: Approval
+                  labelSelector:
                     matchLabels:
                       environment: staging
                   maxConcurrency: 1
@@ -89,26 +125,19 @@ fn ur_21_the_strategy_is_deleted() {
 
 #[test]
 fn ur_22_stage_tasks_become_invalid() {
-    let error = "afterStageTasks cannot have two tasks of the same type: Approval";
-    let message =
-        format!("the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: {error}");
-    let fleet = ended(fleet(), &message).edit(
-        "ClusterStagedUpdateStrategy",
-        "example-strategy",
-        "{spec: {stages: [{name: staging, afterStageTasks: [{type: Approval}, {type: Approval}]}]}}",
-    );
+    let fleet = scenario("UR-22");
     check(
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
             UR-22 Error: Strategy example-strategy was edited and stage staging is no longer valid: afterStageTasks cannot have two tasks of the same type: Approval
-              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: afterStageTasks cannot have two tasks of the same type: Approval
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: afterStageTasks cannot have two tasks of the same type: Approval
               ClusterStagedUpdateStrategy example-strategy spec.stages[staging] = before: none; after: Approval, Approval
             restore the strategy, then run again:
-              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchLabels":{"environment":"staging"}},"maxConcurrency":1,"name":"staging"},{"labelSelector":{"matchLabels":{"environment":"canary"}},"maxConcurrency":1,"name":"canary"}]}}'
+              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"labelSelector":{"matchLabels":{"environment":"staging"}},"maxConcurrency":1,"name":"staging"},{"labelSelector":{"matchLabels":{"environment":"canary"}},"maxConcurrency":1,"name":"canary"}]}}'
               kubectl create … example-run-2
             fix the strategy as it is now, then run again:
-              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"name":"staging"}]}}'
+              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"labelSelector":{"matchLabels":{"environment":"staging"}},"name":"staging"}]}}'
               kubectl create … example-run-2
         "#]],
     );
@@ -116,16 +145,13 @@ fn ur_22_stage_tasks_become_invalid() {
 
 #[test]
 fn ur_23_a_cluster_is_now_in_two_stages() {
-    let fleet = ended(fleet(), "failed to validate the updateRun: cluster `member1` appears in more than one stages")
-        .edit("ClusterStagedUpdateRun", "example-run", "{status: {stagedUpdateStrategySnapshot: {stages: [
-            {name: canary, labelSelector: {matchLabels: {environment: canary}}}, {name: west, labelSelector: {matchLabels: {region: west}}}]}}}")
-        .edit("MemberCluster", "member1", "{metadata: {labels: {region: west}}}");
+    let fleet = scenario("UR-23");
     check(
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
             UR-23 Error: Labels were changed: cluster member1 is in more than one stage now
-              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: cluster `member1` appears in more than one stages
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: cluster `member1` appears in more than one stages
               MemberCluster member1 metadata.labels = environment=canary,region=west
               ClusterStagedUpdateRun example-run stage canary selects = environment=canary
               ClusterStagedUpdateRun example-run stage west selects = region=west
@@ -198,7 +224,7 @@ fn ur_24_the_oldest_wording_names_no_binding() {
 
 #[test]
 fn ur_25_the_policy_changes() {
-    let fleet = ended(fleet(), "the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0");
+    let fleet = scenario("UR-25");
     check(
         &fleet,
         expect![[r#"
@@ -216,7 +242,7 @@ fn ur_25_the_policy_changes() {
 #[test]
 fn ur_26_the_number_of_clusters_changes() {
     check(
-        &ended(fleet(), "the cluster count initialized in the updateRun is outdated, latest: 1, recorded: 2"),
+        &scenario("UR-26"),
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
             UR-26 Error: The number of clusters of placement example-placement changed while the run was in progress
@@ -231,11 +257,7 @@ fn ur_26_the_number_of_clusters_changes() {
 
 #[test]
 fn ur_27_stage_membership_changes() {
-    let moved = ended(fleet(), "the number of clusters in index `0` stage has changed, new: 2, existing: 1").edit(
-        "MemberCluster",
-        "member1",
-        "{metadata: {labels: {environment: staging}}}",
-    );
+    let moved = scenario("UR-27");
     check(
         &moved,
         expect![[r#"
@@ -247,14 +269,13 @@ fn ur_27_stage_membership_changes() {
               kubectl create … example-run-2
         "#]],
     );
-    let message = "some clusters are not placed in any stage, total 1, showing up to 10: member1";
-    let nowhere = ended(fleet(), message).edit("MemberCluster", "member1", "{metadata: {labels: {environment: null}}}");
+    let nowhere = scenario("UR-27 in no stage");
     check(
         &nowhere,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
             UR-27 Error: Labels were changed: no stage selects member1 any more
-              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: some clusters are not placed in any stage, total 1, showing up to 10: member1
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: some clusters are not placed in any stage, total 1, showing up to 10: member1
               MemberCluster member1 metadata.labels = none
               ClusterStagedUpdateRun example-run stage staging selects = environment=staging
               ClusterStagedUpdateRun example-run stage canary selects = environment=canary
@@ -270,14 +291,13 @@ fn ur_27_stage_membership_changes() {
 
 #[test]
 fn ur_28_the_apply_strategy_changes() {
-    let fleet = ended(fleet(), "failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: a, recorded: b")
-        .edit("ClusterResourcePlacement", "example-placement", "{spec: {strategy: {applyStrategy: {type: ServerSideApply}}}}");
+    let fleet = scenario("UR-28");
     check(
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
             UR-28 Error: The apply strategy of placement example-placement was changed while the run was in progress
-              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: a, recorded: b
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: {"comparisonOption":"PartialComparison","whenToApply":"Always","type":"ServerSideApply","serverSideApplyConfig":{"force":false},"whenToTakeOver":"Always"}, recorded: {"comparisonOption":"PartialComparison","whenToApply":"Always","type":"ClientSideApply","whenToTakeOver":"Always"}
               ClusterResourcePlacement example-placement spec.strategy.applyStrategy = {"type":"ServerSideApply"}
             run again:
               kubectl create … example-run-2

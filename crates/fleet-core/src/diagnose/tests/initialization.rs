@@ -2,15 +2,43 @@
 
 use expect_test::{Expect, expect};
 
+use serde_json::{Value, json};
+
 use super::fixture::{Fleet, fleet, rendered, run};
-use crate::diagnose;
+use crate::{diagnose, scenarios};
 
 const LEAD: &str = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: ";
 
 /// A run that failed with this message.
 pub(super) fn failed(fleet: Fleet, message: &str) -> Fleet {
-    let message = format!("{LEAD}{message}").replace('\'', "''");
+    failed_with(fleet, &format!("{LEAD}{message}"))
+}
+
+fn failed_with(fleet: Fleet, message: &str) -> Fleet {
+    let message = message.replace('\'', "''");
     fleet.with(&run(&format!("conditions: ['Initialized=False UpdateRunInitializedFailed: {message}']")))
+}
+
+/// The fleet of an entry in the table of scenarios, with its failed run.
+fn scenario(entry: &str) -> Fleet {
+    let scenario = scenarios::scenario(entry, "", "example-placement", "example-strategy");
+    let spec = |spec: Value| json!({"spec": spec}).to_string();
+    let mut fleet = failed_with(fleet(), &scenario.message)
+        .edit("ClusterResourcePlacement", "example-placement", &spec(json!(scenario.placement)))
+        .edit("ClusterStagedUpdateRun", "example-run", &spec(json!(scenario.run)));
+    fleet = match scenario.stages {
+        Some(stages) => fleet.edit("ClusterStagedUpdateStrategy", "example-strategy", &spec(json!({"stages": stages}))),
+        None => fleet.without("ClusterStagedUpdateStrategy", "example-strategy"),
+    };
+    for (member, labels) in &scenario.labels {
+        fleet = fleet.edit("MemberCluster", member, &json!({"metadata": {"labels": labels}}).to_string());
+    }
+    for (member, binding) in [("member1", "example-placement-member1-1"), ("member2", "example-placement-member2-2")] {
+        if !scenario.picked.iter().any(|one| one == member) {
+            fleet = fleet.without("ClusterResourceBinding", binding);
+        }
+    }
+    fleet
 }
 
 fn check(fleet: &Fleet, expected: Expect) {
@@ -19,11 +47,7 @@ fn check(fleet: &Fleet, expected: Expect) {
 
 #[test]
 fn ur_04_an_index_that_does_not_exist() {
-    let fleet = failed(fleet(), "no resourceSnapshots with index `1` found for placement `/example-placement`").edit(
-        "ClusterStagedUpdateRun",
-        "example-run",
-        "{spec: {resourceSnapshotIndex: '1'}}",
-    );
+    let fleet = scenario("UR-04");
     check(
         &fleet,
         expect![[r#"
@@ -52,18 +76,14 @@ fn ur_04_an_index_that_does_not_exist() {
 
 #[test]
 fn ur_05_the_placement_does_not_exist() {
-    let near = failed(fleet(), "parent placement not found").edit(
-        "ClusterStagedUpdateRun",
-        "example-run",
-        "{spec: {placementName: exmaple-placement}}",
-    );
+    let near = scenario("UR-05");
     check(
         &near,
         expect![[r#"
             Run example-run could not be initialized; nothing was rolled out.
-            UR-05 Error: There is no placement exmaple-placement among the cluster-scoped ones
+            UR-05 Error: There is no placement example-placementx among the cluster-scoped ones
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
-              ClusterStagedUpdateRun example-run spec.placementName = exmaple-placement
+              ClusterStagedUpdateRun example-run spec.placementName = example-placementx
               ClusterStagedUpdateRun example-run existing placements = example-placement
             if example-placement is meant, run with that:
               kubectl create … example-run-2
@@ -75,7 +95,7 @@ fn ur_05_the_placement_does_not_exist() {
               metadata:
                 name: example-run-2
               spec:
-                placementName: exmaple-placement
+                placementName: example-placementx
                 stagedRolloutStrategyName: example-strategy
                 state: Run
               EOF
@@ -99,9 +119,7 @@ fn ur_05_the_placement_does_not_exist() {
 
 #[test]
 fn ur_06_the_placement_is_not_external() {
-    let message = "parent placement does not have an external rollout strategy, current strategy: RollingUpdate";
-    let fleet =
-        failed(fleet(), message).edit("ClusterResourcePlacement", "example-placement", "{spec: {strategy: null}}");
+    let fleet = scenario("UR-06");
     check(
         &fleet,
         expect![[r#"
@@ -119,7 +137,7 @@ fn ur_06_the_placement_is_not_external() {
 #[test]
 fn ur_07_the_strategy_does_not_exist() {
     let message = "referenced updateStrategy not found: `/example-strategy`";
-    let missing = failed(fleet(), message).without("ClusterStagedUpdateStrategy", "example-strategy");
+    let missing = scenario("UR-07");
     check(
         &missing,
         expect![[r#"
@@ -179,11 +197,8 @@ fn ur_07_the_strategy_does_not_exist() {
 
 #[test]
 fn ur_08_stage_tasks_are_invalid() {
-    let error = "afterStageTasks cannot have two tasks of the same type: Approval";
-    let message =
-        format!("the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: {error}");
     let stages = "[{name: staging, afterStageTasks: [{type: Approval}, {type: Approval}]}, {name: canary, afterStageTasks: [{type: TimedWait, waitTime: 0s}]}]";
-    let fleet = failed(fleet(), &message).edit(
+    let fleet = scenario("UR-08 two approvals").edit(
         "ClusterStagedUpdateStrategy",
         "example-strategy",
         &format!("{{spec: {{stages: {stages}}}}}"),
@@ -204,10 +219,7 @@ fn ur_08_stage_tasks_are_invalid() {
 
 #[test]
 fn ur_09_a_cluster_is_matched_by_two_stages() {
-    let west = "{spec: {stages: [{name: staging, labelSelector: {matchLabels: {environment: staging}}}, {name: west, labelSelector: {matchLabels: {region: west}}}]}}";
-    let fleet = failed(fleet(), "cluster `member2` appears in more than one stages")
-        .edit("ClusterStagedUpdateStrategy", "example-strategy", west)
-        .edit("MemberCluster", "member2", "{metadata: {labels: {region: west}}}");
+    let fleet = scenario("UR-09");
     check(
         &fleet,
         expect![[r#"
@@ -226,9 +238,7 @@ fn ur_09_a_cluster_is_matched_by_two_stages() {
 
 #[test]
 fn ur_10_clusters_are_in_no_stage() {
-    let nowhere = "{spec: {stages: [{name: nowhere, labelSelector: {matchLabels: {environment: nowhere}}}]}}";
-    let message = "some clusters are not placed in any stage, total 2, showing up to 10: member1, member2";
-    let fleet = failed(fleet(), message).edit("ClusterStagedUpdateStrategy", "example-strategy", nowhere);
+    let fleet = scenario("UR-10");
     check(
         &fleet,
         expect![[r#"
@@ -248,15 +258,7 @@ fn ur_10_clusters_are_in_no_stage() {
 
 #[test]
 fn ur_11_a_sorting_label_is_no_number() {
-    let message = r#"the sorting label `order:first` on cluster `member1` is not valid: strconv.Atoi: parsing "first": invalid syntax"#;
-    let fleet = failed(fleet(), message)
-        .edit(
-            "ClusterStagedUpdateStrategy",
-            "example-strategy",
-            "{spec: {stages: [{name: all, labelSelector: {}, sortingLabelKey: order}]}}",
-        )
-        .edit("MemberCluster", "member1", "{metadata: {labels: {order: first}}}")
-        .edit("MemberCluster", "member2", "{metadata: {labels: {order: '2'}}}");
+    let fleet = scenario("UR-11");
     check(
         &fleet,
         expect![[r#"
@@ -273,11 +275,7 @@ fn ur_11_a_sorting_label_is_no_number() {
 
 #[test]
 fn ur_12_the_index_is_no_number() {
-    let fleet = failed(fleet(), "invalid resource snapshot index `abc` provided, expected an integer >= 0").edit(
-        "ClusterStagedUpdateRun",
-        "example-run",
-        "{spec: {resourceSnapshotIndex: abc}}",
-    );
+    let fleet = scenario("UR-12");
     check(
         &fleet,
         expect![[r#"
@@ -294,15 +292,15 @@ fn ur_12_the_index_is_no_number() {
 #[test]
 fn ur_13_scheduling_is_not_complete() {
     let message = "policy snapshot `example-placement-0` not fully scheduled yet";
-    let policy = "{spec: {policy: {placementType: PickN, numberOfClusters: 3}}, status: {conditions: [
+    let unfulfilled = "{status: {conditions: [
         'ClusterResourcePlacementScheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 2 cluster(s) instead']}}";
-    let fleet_now = failed(fleet(), message).edit("ClusterResourcePlacement", "example-placement", policy);
+    let fleet_now = scenario("UR-13").edit("ClusterResourcePlacement", "example-placement", unfulfilled);
     check(
         &fleet_now,
         expect![[r#"
             Run example-run could not be initialized; nothing was rolled out.
             UR-13 PL-S1 Error: Placement example-placement wants 3 clusters, and only 2 fit
-              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: policy snapshot `example-placement-0` not fully scheduled yet
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: policy snapshot `example-placement-0` not fully scheduled yet
               ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 2 cluster(s) instead
             ask for fewer clusters, or let more join, then run again:
               kubectl patch crp example-placement --type=merge -p '{"spec":{"policy":{"numberOfClusters":2}}}'
@@ -323,35 +321,22 @@ fn ur_13_scheduling_is_not_complete() {
 
 #[test]
 fn ur_14_bindings_do_not_fit_the_policy() {
-    let message = "no scheduled or to-be-deleted bindings found for the latest policy snapshot /example-placement-0";
-    let term = "{labelSelector: {matchLabels: {environment: nowhere}}}";
-    let affinity = format!(
-        "{{clusterAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{clusterSelectorTerms: [{term}]}}}}}}"
-    );
     let reason = "'ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms'";
     let decisions = format!("[{{clusterName: member1, selected: false, reason: {reason}}}]");
-    let fleet = failed(fleet(), message)
-        .edit(
-            "ClusterResourcePlacement",
-            "example-placement",
-            &format!("{{spec: {{policy: {{placementType: PickAll, affinity: {affinity}}}}}}}"),
-        )
-        .edit(
-            "ClusterSchedulingPolicySnapshot",
-            "example-placement-0",
-            &format!("{{status: {{targetClusters: {decisions}}}}}"),
-        )
-        .without("ClusterResourceBinding", "example-placement-member1-1")
-        .without("ClusterResourceBinding", "example-placement-member2-2");
+    let fleet = scenario("UR-14").edit(
+        "ClusterSchedulingPolicySnapshot",
+        "example-placement-0",
+        &format!("{{status: {{targetClusters: {decisions}}}}}"),
+    );
     check(
         &fleet,
         expect![[r#"
             Run example-run could not be initialized; nothing was rolled out.
             UR-14 PL-Q1 Error: No cluster fits the policy of placement example-placement
-              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: no scheduled or to-be-deleted bindings found for the latest policy snapshot /example-placement-0
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: no scheduled or to-be-deleted bindings found for the latest policy snapshot /example-placement-0
               ClusterSchedulingPolicySnapshot example-placement-0 status.targetClusters[member1] = ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
             label clusters so that they fit, then run again:
-              kubectl label membercluster member1 environment=nowhere --overwrite
+              kubectl label membercluster member1 env=prod --overwrite
               kubectl create … example-run-2
         "#]],
     );
@@ -359,18 +344,16 @@ fn ur_14_bindings_do_not_fit_the_policy() {
 
 #[test]
 fn ur_15_a_stage_selector_is_invalid() {
-    let message = r#"the stage label selector is invalid, updateStrategy: `/example-strategy`, stage: odd, err: "Foo" is not a valid label selector operator"#;
-    let odd = "{spec: {stages: [{name: odd, labelSelector: {matchExpressions: [{key: environment, operator: Foo, values: [a]}]}}]}}";
-    let fleet = failed(fleet(), message).edit("ClusterStagedUpdateStrategy", "example-strategy", odd);
+    let fleet = scenario("UR-15");
     check(
         &fleet,
         expect![[r#"
             Run example-run could not be initialized; nothing was rolled out.
             UR-15 Error: The label selector of stage odd cannot be used: "Foo" is not a valid label selector operator
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the stage label selector is invalid, updateStrategy: `/example-strategy`, stage: odd, err: "Foo" is not a valid label selector operator
-              ClusterStagedUpdateStrategy example-strategy spec.stages[odd].labelSelector = environment Foo (a)
+              ClusterStagedUpdateStrategy example-strategy spec.stages[odd].labelSelector = environment Foo (staging,canary)
             fix the selector, then run again:
-              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchExpressions":[{"key":"environment","operator":"<operator>","values":["a"]}]},"name":"odd"}]}}'
+              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchExpressions":[{"key":"environment","operator":"<operator>","values":["staging","canary"]}]},"name":"odd"}]}}'
               kubectl create … example-run-2
         "#]],
     );

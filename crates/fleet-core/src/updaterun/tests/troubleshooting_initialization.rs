@@ -2,11 +2,13 @@
 
 use expect_test::expect;
 use fleet_api::conditions::run_remedy::RunRemedy;
+use fleet_api::kinds::Scope;
 use fleet_api::types::UpdateRunState::{Initialize, Run, Stop};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::fixture::{RUN, both_scopes, strategy};
+use super::fixture::{RUN, RunFixture, both_scopes, strategy};
 use super::render::{message, status_text};
+use crate::scenarios::{Scenario, scenario};
 use crate::updaterun::{Cause, Object, RunOutcome};
 
 /// The prefix of messages about user input.
@@ -14,26 +16,70 @@ const USER: &str = "cannot continue the updateRun: failed to validate the update
 const VALIDATION: &str = "cannot continue the updateRun: failed to validate the updateRun: ";
 
 /// Creates the run and expects its initialization to fail for good, with this message.
-fn check_failure<S: fleet_api::kinds::Scope>(
-    fixture: &mut super::fixture::RunFixture<S>,
+fn check_failure<S: Scope>(fixture: &mut RunFixture<S>, index: &str, expected: &str, entry: &str, remedy: RunRemedy) {
+    assert_eq!(check_initialization_fails(fixture, index, expected, entry), remedy);
+}
+
+/// The same; returns the remedy.
+fn check_initialization_fails<S: Scope>(
+    fixture: &mut RunFixture<S>,
     index: &str,
     expected: &str,
     entry: &str,
-    remedy: RunRemedy,
-) {
+) -> RunRemedy {
     fixture.create_run(RUN, index, Run);
     let plan = fixture.run(RUN);
     assert_eq!(message(fixture.status(RUN), "Initialized"), expected);
     assert_eq!(plan.report.outcome, RunOutcome::InitializationFailed);
     let [blocker] = &plan.report.blockers[..] else { panic!("{:?}", plan.report.blockers) };
     assert_eq!(blocker.cause.entry(plan.report.outcome), Some(entry));
-    assert_eq!(blocker.remedy, remedy);
+    let remedy = blocker.remedy;
     let types: Vec<_> = fixture.status(RUN).conditions.iter().map(|one| one.type_.as_str()).collect();
     assert_eq!(types, ["Initialized"]);
     assert!(fixture.bindings.iter().all(|binding| binding.spec.resource_snapshot_name.is_empty()));
     // The failure is final.
     fixture.set_state(RUN, Stop);
     assert!(fixture.plan(RUN).is_idle());
+    remedy
+}
+
+/// The state of an entry in the table of scenarios.
+fn arrange<S: Scope>(fixture: &mut RunFixture<S>, entry: &str) -> Scenario {
+    let namespace = fixture.key.namespace.as_ref().map(ToString::to_string).unwrap_or_default();
+    let scenario = scenario(entry, &namespace, fixture.key.name.as_str(), "example-strategy");
+    if let Some(policy) = scenario.placement.get("policy") {
+        fixture.policies.clear();
+        fixture.set_policy(0, &policy.to_string());
+        if let Some(number) = policy.get("numberOfClusters") {
+            fixture.number_of_clusters(&number.to_string());
+        }
+    }
+    for (member, environment) in [("member1", "canary"), ("member2", "staging")] {
+        let labels = scenario.labels.get(member).into_iter().flatten();
+        let labels: Vec<_> = labels.map(|(label, value)| format!("{label}={}", value.as_str().unwrap())).collect();
+        fixture.join(&format!("{member} environment={environment} {}", labels.join(" ")));
+    }
+    fixture.bindings.retain(|one| scenario.picked.contains(&one.spec.target_cluster));
+    fixture.edit_placement(|spec| {
+        for (field, value) in &scenario.placement {
+            spec[field] = value.clone();
+        }
+    });
+    fixture.set_scheduled(scenario.is_scheduled);
+    fixture.strategy = scenario.stages.as_ref().map(|stages| strategy(&json!({"stages": stages}).to_string()));
+    if scenario.run.contains_key("placementName") {
+        fixture.placement = None;
+    }
+    scenario
+}
+
+/// Expects the run of an entry to fail as the table says.
+fn check_scenario<S: Scope>(fixture: &mut RunFixture<S>, entry: &str) {
+    let scenario = arrange(fixture, entry);
+    let index = scenario.run.get("resourceSnapshotIndex").and_then(Value::as_str).unwrap_or_default();
+    let (id, _) = entry.split_once(' ').unwrap_or((entry, ""));
+    let remedy = check_initialization_fails(fixture, index, &scenario.message, id);
+    assert_eq!(format!("{remedy:?}"), scenario.remedy.unwrap());
 }
 
 both_scopes! {
@@ -75,10 +121,7 @@ both_scopes! {
     }
 
     fn ur_04_an_index_that_does_not_exist(mut fixture) {
-        fixture.join("member1 env=staging, member2 env=prod");
-        let key = fixture.key_of(fixture.key.name.as_str());
-        let expected = format!("{USER}no resourceSnapshots with index `1` found for placement `{key}`");
-        check_failure(&mut fixture, "1", &expected, "UR-04", RunRemedy::UseOtherSnapshotIndex);
+        check_scenario(&mut fixture, "UR-04");
         let status = fixture.status(RUN);
         assert_eq!(status.policy_snapshot_index_used, "0");
         assert_eq!(status.policy_observed_cluster_count, Some(2));
@@ -103,8 +146,7 @@ both_scopes! {
     }
 
     fn ur_05_the_placement_does_not_exist(mut fixture) {
-        fixture.placement = None;
-        check_failure(&mut fixture, "", &format!("{USER}parent placement not found"), "UR-05", RunRemedy::CreatePlacement);
+        check_scenario(&mut fixture, "UR-05");
     }
 
     fn ur_05_a_placement_that_is_being_deleted_counts_as_gone(mut fixture) {
@@ -115,24 +157,23 @@ both_scopes! {
     }
 
     fn ur_06_the_placement_is_not_external(mut fixture) {
-        fixture.edit_placement(|spec| spec["strategy"] = json!({}));
-        let expected = format!("{USER}parent placement does not have an external rollout strategy, current strategy: RollingUpdate");
-        check_failure(&mut fixture, "", &expected, "UR-06", RunRemedy::MakePlacementExternal);
+        check_scenario(&mut fixture, "UR-06");
     }
 
     fn ur_07_the_strategy_does_not_exist(mut fixture) {
-        fixture.join("member1 env=staging");
-        fixture.strategy = None;
-        let key = fixture.key_of("example-strategy");
-        check_failure(&mut fixture, "", &format!("{USER}referenced updateStrategy not found: `{key}`"), "UR-07", RunRemedy::CreateStrategy);
+        check_scenario(&mut fixture, "UR-07");
     }
 
     fn ur_08_stage_tasks_are_invalid(mut fixture) {
+        for entry in ["UR-08", "UR-08 two approvals"] {
+            let mut fixture = fixture.clone();
+            check_scenario(&mut fixture, entry);
+            let status = fixture.status(RUN);
+            assert!(status.staged_update_strategy_snapshot.is_some() && status.stages_status.is_empty());
+        }
         fixture.join("member1 env=staging");
         let key = fixture.key_of("example-strategy");
         for (tasks, side, error) in [
-            ("afterStageTasks: [{type: Approval}, {type: Approval}]", "after", "afterStageTasks cannot have two tasks of the same type: Approval"),
-            ("afterStageTasks: [{type: TimedWait, waitTime: 0s}]", "after", "task 0 of type TimedWait has wait duration <= 0"),
             ("afterStageTasks: [{type: Approval}, {type: TimedWait}]", "after", "task 1 of type TimedWait has wait duration set to nil"),
             ("beforeStageTasks: [{type: Approval}, {type: Approval}]", "before", "beforeStageTasks can have at most one task"),
             ("beforeStageTasks: [{type: TimedWait, waitTime: 1m}]", "before", "task 0 of type TimedWait is not allowed in beforeStageTasks, allowed type: Approval"),
@@ -147,15 +188,11 @@ both_scopes! {
     }
 
     fn ur_09_a_cluster_is_matched_by_two_stages(mut fixture) {
-        fixture.strategy = Some(strategy("{stages: [
-            {name: staging, labelSelector: {matchLabels: {environment: staging}}},
-            {name: west, labelSelector: {matchLabels: {region: west}}}]}"));
-        fixture.join("member-1 environment=staging region=west, member-2 region=west");
-        let expected = format!("{USER}cluster `member-1` appears in more than one stages");
-        check_failure(&mut fixture, "", &expected, "UR-09", RunRemedy::FixClusterLabels);
+        check_scenario(&mut fixture, "UR-09");
     }
 
     fn ur_10_clusters_are_in_no_stage(mut fixture) {
+        check_scenario(&mut fixture.clone(), "UR-10");
         fixture.strategy = Some(strategy("{stages: [{name: nobody, labelSelector: {matchLabels: {env: none}}}]}"));
         fixture.join("cluster-1, cluster-3, cluster-2");
         let expected = format!("{USER}some clusters are not placed in any stage, total 3, showing up to 10: cluster-1, cluster-2, cluster-3");
@@ -167,6 +204,7 @@ both_scopes! {
     }
 
     fn ur_11_a_sorting_label_is_no_number(mut fixture) {
+        check_scenario(&mut fixture.clone(), "UR-11");
         fixture.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, sortingLabelKey: order}]}"));
         fixture.join("a order=1, b order=1.5");
         let expected = format!("{USER}the sorting label `order:1.5` on cluster `b` is not valid: strconv.Atoi: parsing \"1.5\": invalid syntax");
@@ -177,6 +215,7 @@ both_scopes! {
     }
 
     fn ur_12_the_index_is_no_number(mut fixture) {
+        check_scenario(&mut fixture.clone(), "UR-12");
         fixture.join("member1 env=staging");
         for raw in ["x", "-1", "1.0", " 1"] {
             let expected = format!("{USER}invalid resource snapshot index `{raw}` provided, expected an integer >= 0");
@@ -185,6 +224,7 @@ both_scopes! {
     }
 
     fn ur_13_scheduling_is_not_complete(mut fixture) {
+        check_scenario(&mut fixture.clone(), "UR-13");
         fixture.join("member1 env=staging");
         fixture.set_scheduled(false);
         let expected = format!("{VALIDATION}policy snapshot `{}-0` not fully scheduled yet", fixture.key.name);
@@ -196,6 +236,7 @@ both_scopes! {
     }
 
     fn ur_14_bindings_do_not_fit_the_policy(mut fixture) {
+        check_scenario(&mut fixture.clone(), "UR-14");
         let snapshot = fixture.key_of(&format!("{}-0", fixture.key.name));
         let expected = format!("{VALIDATION}no scheduled or to-be-deleted bindings found for the latest policy snapshot {snapshot}");
         check_failure(&mut fixture, "", &expected, "UR-14", RunRemedy::WaitForScheduling);
@@ -209,11 +250,7 @@ both_scopes! {
     }
 
     fn ur_15_a_stage_selector_is_invalid(mut fixture) {
-        fixture.strategy = Some(strategy("{stages: [{name: all, labelSelector: {matchExpressions: [{key: a, operator: Foo}]}}]}"));
-        fixture.join("member1");
-        let key = fixture.key_of("example-strategy");
-        let expected = format!("{USER}the stage label selector is invalid, updateStrategy: `{key}`, stage: all, err: \"Foo\" is not a valid label selector operator");
-        check_failure(&mut fixture, "", &expected, "UR-15", RunRemedy::FixStrategy);
+        check_scenario(&mut fixture, "UR-15");
     }
 
     fn ur_16_bindings_of_an_older_policy_are_waited_for(mut fixture) {

@@ -1,18 +1,30 @@
 //! What a user of the guides makes: the placement and what it places, strategies, runs, approvals, overrides.
 
-use fleet_testkit::{PLACEMENT_API, object};
+use fleet_testkit::{Arrangement, PLACEMENT_API, object};
 use serde_json::{Value, json};
 
 use super::{Fleet, Kind, NAMESPACE, Scope};
 
 impl Fleet {
-    /// The External placement of the example, with this policy.
-    pub(crate) async fn place(&self, policy: Value) {
+    /// The objects of a scenario in this fleet.
+    pub(crate) fn arrangement(&self) -> Arrangement<'_> {
         let selector = match self.scope {
             Scope::Cluster => json!({"group": "", "version": "v1", "kind": "Namespace", "name": "test-namespace"}),
             Scope::Namespaced => json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"}),
         };
-        let mut spec = json!({"resourceSelectors": [selector], "strategy": {"type": "External"}});
+        Arrangement {
+            hub: &self.server,
+            scope: self.scope,
+            namespace: NAMESPACE,
+            placement: self.placement_name(),
+            strategy: self.strategy_name(),
+            selectors: json!([selector]),
+        }
+    }
+
+    /// The External placement of the example, with this policy.
+    pub(crate) async fn place(&self, policy: Value) {
+        let mut spec = json!({"resourceSelectors": self.arrangement().selectors, "strategy": {"type": "External"}});
         if !policy.is_null() {
             spec["policy"] = policy;
         }

@@ -1,5 +1,6 @@
 //! Runs that fail after initialization (UR-20 to UR-30), and what they leave behind (UR-80, UR-81).
 
+use fleet_testkit::scenarios::Scenario;
 use serde_json::json;
 
 use super::fleet::{Fleet, Kind, Scope, scenarios, stage};
@@ -35,20 +36,24 @@ async fn failed_runs_are_explained_and_fixed_in_a_namespace() {
     all!(Scope::Namespaced);
 }
 
-/// A run that waits for an approval after its first stage.
-async fn waiting(fleet: &mut Fleet, name: &str, placement: serde_json::Value) {
-    fleet.scenario(name).await;
-    fleet.place(placement).await;
-    let mut gated = stage("staging");
-    gated["afterStageTasks"] = json!([{"type": "Approval"}]);
-    fleet.strategy(json!([gated, stage("canary")])).await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
+/// Creates the objects of this entry and a run that waits for an approval after its first stage.
+async fn waiting(fleet: &mut Fleet, entry: &str) -> Scenario {
+    let scenario = fleet.arrange(entry).await;
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunWaiting").await;
+    scenario
 }
 
-/// After the run has failed: checks the finding, and that the run of the first fix reaches its gate and, once approved, succeeds.
-async fn fixes(fleet: &Fleet, entry: &str) {
+/// Ends a waiting run by the changes of this entry: checks its message and the finding, and that the run of the first fix
+/// reaches its gate and, once approved, succeeds.
+async fn fixes(fleet: &mut Fleet, entry: &str) {
+    let scenario = waiting(fleet, entry).await;
+    fleet.change(&scenario).await;
+    let (entry, _) = entry.split_once(' ').unwrap_or((entry, ""));
+    is_fixed(fleet, entry).await;
+    assert_eq!(fleet.message("Succeeded").await, scenario.message);
+}
+
+async fn is_fixed(fleet: &Fleet, entry: &str) {
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
     let cause = fleet.finds(&fleet.run_name(), entry).await;
     fleet.paste_fix(&cause.fixes[0], &[]).await;
@@ -65,8 +70,8 @@ async fn goes_through(fleet: &Fleet) {
 }
 
 async fn ur_20_the_placement_is_deleted(fleet: &mut Fleet) {
-    waiting(fleet, "ur20", json!({})).await;
-    fleet.delete(&format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name())).await;
+    let scenario = waiting(fleet, "UR-20").await;
+    fleet.change(&scenario).await;
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-20").await;
     assert!(cause.fixes[0].steps[0].action.is_none(), "only the user can create it again");
@@ -79,31 +84,14 @@ async fn ur_20_the_placement_is_deleted(fleet: &mut Fleet) {
 }
 
 async fn ur_21_the_strategy_is_deleted(fleet: &mut Fleet) {
-    waiting(fleet, "ur21", json!({})).await;
-    fleet.delete(&format!("{}/{}", fleet.collection(Kind::Strategy), fleet.strategy_name())).await;
     fixes(fleet, "UR-21").await;
 }
 
 async fn ur_22_stage_tasks_become_invalid(fleet: &mut Fleet) {
-    waiting(fleet, "ur22", json!({})).await;
-    let mut twice = stage("staging");
-    twice["afterStageTasks"] = json!([{"type": "Approval"}, {"type": "Approval"}]);
-    let path = format!("{}/{}", fleet.collection(Kind::Strategy), fleet.strategy_name());
-    fleet.patch(&path, json!({"spec": {"stages": [twice]}})).await;
     fixes(fleet, "UR-22").await;
 }
 
 async fn ur_23_a_cluster_is_now_in_two_stages(fleet: &mut Fleet) {
-    fleet.scenario("ur23").await;
-    fleet.place(json!({})).await;
-    let mut gated = stage("staging");
-    gated["afterStageTasks"] = json!([{"type": "Approval"}]);
-    let west = json!({"name": "west", "labelSelector": {"matchLabels": {"region": "west"}}});
-    fleet.strategy(json!([gated, stage("canary"), west])).await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
-    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunWaiting").await;
-    fleet.label("member1", json!({"region": "west"})).await;
     fixes(fleet, "UR-23").await;
 }
 
@@ -127,17 +115,12 @@ async fn ur_24_a_concurrent_run_takes_the_cluster(fleet: &mut Fleet) {
 }
 
 async fn ur_25_the_policy_changes(fleet: &mut Fleet) {
-    waiting(fleet, "ur25", json!({"policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}}))
-        .await;
-    let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
-    fleet.patch(&path, json!({"spec": {"policy": {"clusterNames": ["member2"]}}})).await;
     fixes(fleet, "UR-25").await;
 }
 
 async fn ur_26_the_number_of_clusters_changes(fleet: &mut Fleet) {
-    waiting(fleet, "ur26", json!({"policy": {"placementType": "PickN", "numberOfClusters": 2}})).await;
-    let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
-    fleet.patch(&path, json!({"spec": {"policy": {"numberOfClusters": 1}}})).await;
+    let scenario = waiting(fleet, "UR-26").await;
+    fleet.change(&scenario).await;
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-26").await;
     fleet.paste_fix(&cause.fixes[0], &[]).await;
@@ -150,18 +133,11 @@ async fn ur_26_the_number_of_clusters_changes(fleet: &mut Fleet) {
 }
 
 async fn ur_27_stage_membership_changes(fleet: &mut Fleet) {
-    waiting(fleet, "ur27", json!({})).await;
-    fleet.label("member1", json!({"environment": "staging"})).await;
     fixes(fleet, "UR-27").await;
-    waiting(fleet, "ur27b", json!({})).await;
-    fleet.label("member1", json!({"environment": null})).await;
-    fixes(fleet, "UR-27").await;
+    fixes(fleet, "UR-27 in no stage").await;
 }
 
 async fn ur_28_the_apply_strategy_changes(fleet: &mut Fleet) {
-    waiting(fleet, "ur28", json!({})).await;
-    let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
-    fleet.patch(&path, json!({"spec": {"strategy": {"applyStrategy": {"type": "ServerSideApply"}}}})).await;
     fixes(fleet, "UR-28").await;
 }
 
@@ -175,11 +151,11 @@ async fn ur_29_an_approval_request_of_another_run_has_the_name(fleet: &mut Fleet
     let foreign = json!({"parentStageRollout": "another", "targetStage": "staging"});
     fleet.make(Kind::Approval, &format!("{}-before-staging", fleet.run_name()), foreign).await;
     fleet.run(json!({})).await;
-    fixes(fleet, "UR-29").await;
+    is_fixed(fleet, "UR-29").await;
 }
 
 async fn ur_30_a_status_that_no_run_can_have(fleet: &mut Fleet) {
-    waiting(fleet, "ur30", json!({})).await;
+    waiting(fleet, "UR-30").await;
     fleet.world.stop("hub");
     let mut run = fleet.object(Kind::Run, &fleet.run_name()).await;
     let mut stages = run["status"]["stagesStatus"].take();
@@ -189,7 +165,7 @@ async fn ur_30_a_status_that_no_run_can_have(fleet: &mut Fleet) {
     let path = format!("{}/{}/status", fleet.collection(Kind::Run), fleet.run_name());
     fleet.patch(&path, json!({"status": {"stagesStatus": stages}})).await;
     fleet.world.start_hub().unwrap();
-    fixes(fleet, "UR-30").await;
+    is_fixed(fleet, "UR-30").await;
 }
 
 async fn ur_80_a_pinned_index_rolls_out_old_content(fleet: &mut Fleet) {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use fleet_core::diagnose::{Diagnosis, Finding, Kubectl};
 use fleet_sim::member::SimulatedMember;
 use fleet_sim::simulation::{AgentMetrics, Simulation, SimulationTemplate};
-use fleet_testkit::{JsonClient, MEMBERS, NAMESPACES, object};
+use fleet_testkit::scenarios::Scenario;
+use fleet_testkit::{Arrangement, JsonClient, MEMBERS, NAMESPACES, object, text};
 pub(super) use fleet_testkit::{DEFINITIONS, Kind, PLACEMENT_API, Scope, stage};
 use serde_json::{Value, json};
 
@@ -181,6 +182,40 @@ impl Fleet {
             spec[field] = value.clone();
         }
         self.make(Kind::Placement, &self.placement_name(), spec).await;
+    }
+
+    fn arrangement(&self) -> Arrangement<'_> {
+        Arrangement {
+            hub: &self.hub,
+            scope: self.scope,
+            namespace: &self.space,
+            placement: &self.placement,
+            strategy: &self.strategy,
+            selectors: json!(self.selectors()),
+        }
+    }
+
+    /// Creates the objects and the run of an entry in the table of scenarios.
+    pub(super) async fn arrange(&mut self, entry: &str) -> Scenario {
+        self.scenario(&entry.to_lowercase().replace(['-', ' '], "")).await;
+        let arrangement = self.arrangement();
+        let scenario = arrangement.scenario(entry);
+        arrangement.prepare(&scenario).await;
+        self.pass(10).await;
+        arrangement.create_run(&self.run_name(), &scenario).await;
+        self.pass(5).await;
+        scenario
+    }
+
+    /// What happens in this scenario while its run waits.
+    pub(super) async fn change(&self, scenario: &Scenario) {
+        self.arrangement().change(scenario).await;
+    }
+
+    /// The message of a condition of the run.
+    pub(super) async fn message(&self, type_: &str) -> String {
+        let run = self.object(Kind::Run, &self.run_name()).await;
+        condition(&run, type_).map(|one| text(&one["message"])).unwrap_or_default()
     }
 
     pub(super) async fn strategy(&self, stages: Value) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, Scope, condition, scenarios, stage};
+use super::fleet::{Fleet, Kind, Scope, condition, scenarios};
 
 macro_rules! all {
     ($scope:expr) => {
@@ -69,124 +69,65 @@ async fn ur_03_a_run_created_stopped(fleet: &mut Fleet) {
     fleet.finds_and_fixes("UR-03").await;
 }
 
+/// Checks the message of the failed run, the finding and its origin, and that the first fix rolls the placement out.
+async fn fixes(fleet: &mut Fleet, entry: &str) {
+    let scenario = fleet.arrange(entry).await;
+    assert_eq!(fleet.message("Initialized").await, scenario.message);
+    let cause = fleet.finds_and_fixes(entry).await;
+    assert_eq!(cause.because_of, scenario.because_of.as_deref());
+}
+
 async fn ur_04_an_index_that_does_not_exist(fleet: &mut Fleet) {
-    fleet.scenario("ur04").await;
-    fleet.place(json!({})).await;
-    fleet.both_stages().await;
-    fleet.pass(5).await;
-    fleet.run(json!({"resourceSnapshotIndex": "1"})).await;
-    fleet.finds_and_fixes("UR-04").await;
+    fixes(fleet, "UR-04").await;
 }
 
 async fn ur_05_the_placement_does_not_exist(fleet: &mut Fleet) {
-    fleet.scenario("ur05").await;
-    fleet.place(json!({})).await;
-    fleet.both_stages().await;
-    fleet.pass(5).await;
-    let mistyped = fleet.placement_name().replace("placement", "plcaement");
-    fleet.run(json!({"placementName": mistyped})).await;
-    fleet.finds_and_fixes("UR-05").await;
+    fixes(fleet, "UR-05").await;
 }
 
 async fn ur_06_the_placement_is_not_external(fleet: &mut Fleet) {
-    fleet.scenario("ur06").await;
-    fleet.place(json!({"strategy": {"type": "RollingUpdate"}})).await;
-    fleet.both_stages().await;
-    fleet.pass(10).await;
-    fleet.run(json!({})).await;
-    fleet.finds_and_fixes("UR-06").await;
+    fixes(fleet, "UR-06").await;
 }
 
 async fn ur_07_the_strategy_does_not_exist(fleet: &mut Fleet) {
-    fleet.scenario("ur07").await;
-    fleet.place(json!({})).await;
-    fleet.pass(5).await;
-    fleet.run(json!({"stagedRolloutStrategyName": "nowhere-near"})).await;
+    let scenario = fleet.arrange("UR-07").await;
+    assert_eq!(fleet.message("Initialized").await, scenario.message);
     let cause = fleet.finds(&fleet.run_name(), "UR-07").await;
     fleet.paste_fix(cause.fixes.last().unwrap(), &[]).await;
     fleet.until_rolled_out().await;
 }
 
 async fn ur_08_stage_tasks_are_invalid(fleet: &mut Fleet) {
-    fleet.scenario("ur08").await;
-    fleet.place(json!({})).await;
-    let mut instant = stage("staging");
-    instant["afterStageTasks"] = json!([{"type": "TimedWait", "waitTime": "0s"}]);
-    fleet.strategy(json!([instant, stage("canary")])).await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
-    fleet.finds_and_fixes("UR-08").await;
+    fixes(fleet, "UR-08").await;
 }
 
 async fn ur_09_a_cluster_is_matched_by_two_stages(fleet: &mut Fleet) {
-    fleet.scenario("ur09").await;
-    fleet.label("member1", json!({"region": "west"})).await;
-    fleet.place(json!({})).await;
-    let west = json!({"name": "west", "labelSelector": {"matchLabels": {"region": "west"}}});
-    fleet.strategy(json!([stage("staging"), stage("canary"), west])).await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
-    fleet.finds_and_fixes("UR-09").await;
+    fixes(fleet, "UR-09").await;
 }
 
 async fn ur_10_clusters_are_in_no_stage(fleet: &mut Fleet) {
-    fleet.scenario("ur10").await;
-    fleet.place(json!({})).await;
-    let north = json!({"name": "north", "labelSelector": {"matchLabels": {"region": "north"}}});
-    fleet.strategy(json!([north])).await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
-    fleet.finds_and_fixes("UR-10").await;
+    fixes(fleet, "UR-10").await;
 }
 
 async fn ur_11_a_sorting_label_is_no_number(fleet: &mut Fleet) {
-    fleet.scenario("ur11").await;
-    fleet.label("member1", json!({"order": "first"})).await;
-    fleet.place(json!({})).await;
-    fleet.strategy(json!([{"name": "all", "labelSelector": {}, "sortingLabelKey": "order"}])).await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
-    fleet.finds_and_fixes("UR-11").await;
+    fixes(fleet, "UR-11").await;
 }
 
 async fn ur_12_the_index_is_no_number(fleet: &mut Fleet) {
-    fleet.scenario("ur12").await;
-    fleet.place(json!({})).await;
-    fleet.both_stages().await;
-    fleet.pass(5).await;
-    fleet.run(json!({"resourceSnapshotIndex": "abc"})).await;
-    fleet.finds_and_fixes("UR-12").await;
+    fixes(fleet, "UR-12").await;
 }
 
 async fn ur_13_scheduling_is_not_complete(fleet: &mut Fleet) {
-    fleet.scenario("ur13").await;
-    fleet.place(json!({"policy": {"placementType": "PickN", "numberOfClusters": 5}})).await;
-    fleet.both_stages().await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
-    let cause = fleet.finds_and_fixes("UR-13").await;
-    assert_eq!(cause.because_of, Some("PL-S1"));
+    fixes(fleet, "UR-13").await;
 }
 
 async fn ur_14_bindings_do_not_fit_the_policy(fleet: &mut Fleet) {
-    fleet.scenario("ur14").await;
-    let prod = json!({"labelSelector": {"matchLabels": {"env": "prod"}}});
-    let affinity = json!({"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [prod]}}});
-    fleet.place(json!({"policy": {"placementType": "PickAll", "affinity": affinity}})).await;
-    fleet.both_stages().await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
-    let cause = fleet.finds_and_fixes("UR-14").await;
-    assert_eq!(cause.because_of, Some("PL-Q1"));
+    fixes(fleet, "UR-14").await;
 }
 
 async fn ur_15_a_stage_selector_is_invalid(fleet: &mut Fleet) {
-    fleet.scenario("ur15").await;
-    fleet.place(json!({})).await;
-    let odd = json!({"matchExpressions": [{"key": "environment", "operator": "Foo", "values": ["staging", "canary"]}]});
-    fleet.strategy(json!([{"name": "odd", "labelSelector": odd}])).await;
-    fleet.pass(5).await;
-    fleet.run(json!({})).await;
+    let scenario = fleet.arrange("UR-15").await;
+    assert_eq!(fleet.message("Initialized").await, scenario.message);
     let cause = fleet.finds(&fleet.run_name(), "UR-15").await;
     fleet.paste_fix(&cause.fixes[0], &[("<operator>", "In")]).await;
     fleet.until_rolled_out().await;
