@@ -10,6 +10,7 @@
 //! | `watch_events` | delivers the events of one watch |
 //! | `links` | partitions, servers that are down, kinds that are not served |
 //! | `reads` | truncated bodies, short pages, stale lists, incomplete discovery |
+//! | `write_cost` | servers that take time for writes |
 //! | `trace` | all requests as text |
 
 mod faults;
@@ -18,6 +19,7 @@ mod reads;
 mod service;
 mod trace;
 mod watch_events;
+mod write_cost;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,6 +40,7 @@ use crate::Random;
 use links::{Links, Obstacle};
 use reads::RecentLists;
 use service::{Call, Connection};
+use write_cost::SlowServer;
 
 /// All connections of a simulation. Clones share their state.
 #[derive(Debug, Clone)]
@@ -55,6 +58,7 @@ struct State {
     write_observer: Option<WriteObserver>,
     lists: RecentLists,
     links: Links,
+    slow_servers: BTreeMap<String, SlowServer>,
     /// Notifies watches that a link has changed.
     links_changed: Arc<Notify>,
 }
@@ -134,6 +138,7 @@ impl Network {
             write_observer: None,
             lists: RecentLists::default(),
             links: Links::default(),
+            slow_servers: BTreeMap::new(),
             links_changed: Arc::default(),
         })))
     }
@@ -190,6 +195,15 @@ impl Network {
     /// Stops or resumes serving a kind, as a server does when its CustomResourceDefinition changes.
     pub fn stop_serving(&self, server: &str, plural: &str, is_unserved: bool) {
         self.change_links(|links| links.set_unserved(server, plural, is_unserved));
+    }
+
+    /// From now on, writes of agents take the time on this server that they take on a small real one: see `write_cost`.
+    pub fn make_writes_slow(&self, server: &str) {
+        self.0.lock().slow_servers.insert(server.to_owned(), SlowServer::new());
+    }
+
+    fn slow_server(&self, server: &str) -> Option<SlowServer> {
+        self.0.lock().slow_servers.get(server).cloned()
     }
 
     fn change_links(&self, change: impl FnOnce(&mut Links)) {

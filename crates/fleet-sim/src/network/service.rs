@@ -17,7 +17,7 @@ use tower_service::Service;
 
 use super::faults::{Delivery, Refusal, RequestKind, RequestOutcome};
 use super::{CrashMoment, Network, Obstacle, ServerSource, WriteVerdict};
-use super::{reads, watch_events};
+use super::{reads, watch_events, write_cost};
 
 /// How long a client tries to connect to a server that it does not reach.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -207,10 +207,18 @@ impl Call {
             WriteVerdict::Disconnected => std::future::pending().await,
             WriteVerdict::Crash(CrashMoment::BeforeTheServer) => self.crash("crash before the server".to_owned()).await,
             WriteVerdict::Proceed | WriteVerdict::Crash(CrashMoment::AfterTheServer) => {
+                let occupied = match self.network.slow_server(&self.server).filter(|_| self.is_timed()) {
+                    Some(slow) => slow.occupy().await,
+                    None => None,
+                };
                 let Ok(answer) = server().call(request).await;
-                let answer = self
+                let (answer, bytes) = self
                     .report_if_written(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
                     .await;
+                if occupied.is_some() {
+                    sleep(write_cost::time_to_write(bytes)).await;
+                }
+                drop(occupied);
                 if verdict != WriteVerdict::Proceed {
                     self.crash::<()>(format!("{}, crash", answer.status().as_u16())).await;
                 }
@@ -219,18 +227,27 @@ impl Call {
         }
     }
 
-    /// Reports a successful write to the observer.
-    async fn report_if_written(&self, answer: Response<ResponseBody>) -> Response<ResponseBody> {
-        let wrote = matches!(self.kind, RequestKind::Create | RequestKind::Change) && answer.status().is_success();
-        if !wrote {
-            return answer;
+    /// Whether a slow server takes time for this request.
+    fn is_timed(&self) -> bool {
+        self.is_write() && !self.without_faults
+    }
+
+    fn is_write(&self) -> bool {
+        matches!(self.kind, RequestKind::Create | RequestKind::Change)
+    }
+
+    /// Reports a successful write to the observer. Also returns the size of the written object.
+    async fn report_if_written(&self, answer: Response<ResponseBody>) -> (Response<ResponseBody>, usize) {
+        if !self.is_write() || !answer.status().is_success() {
+            return (answer, 0);
         }
         let (head, body) = answer.into_parts();
         let Ok(body) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
-            return Response::from_parts(head, full(Bytes::new()));
+            return (Response::from_parts(head, full(Bytes::new())), 0);
         };
         self.network.report_write(&self.actor, &self.server, &self.verb, &self.path, &body);
-        Response::from_parts(head, full(body))
+        let bytes = body.len();
+        (Response::from_parts(head, full(body)), bytes)
     }
 
     async fn refuse(&self, refusal: Refusal, back: Duration) -> Result<Response<ResponseBody>, io::Error> {
