@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fleet_api::wake::Wake;
 use futures::FutureExt as _;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::cache::Owner;
@@ -191,10 +192,12 @@ impl<C: Controller> Reconcile<'_, C> {
     async fn send(&self, write: &Write) -> Result<Written, Error> {
         let started = Instant::now();
         let written = self.context.writer.send(C::NAME, write, write.best_effort).await;
+        let (took, now) = (started.elapsed(), self.context.clock.now());
+        self.context.write_costs.record_load(write.cluster, took, now);
         if write.is_status() {
             let object = ObjectRef::of(write);
             if write.defer.is_some() {
-                self.context.write_costs.record(&object, started.elapsed(), self.context.clock.now());
+                self.context.write_costs.record(&object, took, now);
             }
             if written.is_ok() {
                 self.queue.deferrals.lock().remove(self.key, &object);
@@ -207,26 +210,42 @@ impl<C: Controller> Reconcile<'_, C> {
     fn defer(&self, write: &Write) -> Result<bool, Error> {
         let Some(window) = write.defer.filter(|_| write.is_status()) else { return Ok(false) };
         let (object, now) = (ObjectRef::of(write), self.context.clock.now());
-        if self.queue.deferrals.lock().is_due(self.key, &object, now) {
+        if self.is_due(&object, now) {
             return Ok(false);
         }
         let (queue, key) = (self.queue.clone(), self.key.clone());
         let owner: Owner = Arc::new(move |signal| queue.on_deferred(&key, signal));
         let is_deferred = self.context.writer.defer(C::NAME, write, owner)?;
         if is_deferred {
-            let deadline = self.context.write_costs.deadline(&object, window, now);
-            self.queue.deferrals.lock().add(self.key, object, deadline);
+            let deadline = self.context.write_costs.deadline(&object, window, now, now);
+            self.queue.deferrals.lock().add(self.key, object, now, deadline);
         }
         Ok(is_deferred)
     }
 
+    /// Whether the deadline of a deferred status has passed, also if the server has become slow since then.
+    fn is_due(&self, object: &ObjectRef, now: Timestamp) -> bool {
+        let mut deferrals = self.queue.deferrals.lock();
+        deferrals.postpone(self.key, &self.context.write_costs, now);
+        deferrals.is_due(self.key, object, now)
+    }
+
+    /// The objects of the key whose deferred status must be written now.
+    fn due(&self, now: Timestamp) -> Vec<ObjectRef> {
+        let mut deferrals = self.queue.deferrals.lock();
+        deferrals.postpone(self.key, &self.context.write_costs, now);
+        deferrals.due(self.key, now)
+    }
+
     /// Writes the deferred statuses of the key whose deadline has passed, and sets its timer.
     async fn flush_due(&self) -> Result<(), Error> {
-        let due = self.queue.deferrals.lock().due(self.key, self.context.clock.now());
+        let due = self.due(self.context.clock.now());
         for object in due {
             let started = Instant::now();
             self.context.writer.flush(C::NAME, &object).await?;
-            self.context.write_costs.record(&object, started.elapsed(), self.context.clock.now());
+            let (took, now) = (started.elapsed(), self.context.clock.now());
+            self.context.write_costs.record_load(object.cluster, took, now);
+            self.context.write_costs.record(&object, took, now);
             self.queue.deferrals.lock().remove(self.key, &object);
         }
         self.queue.deferrals.lock().arm(self.key);

@@ -11,7 +11,7 @@ use fleet_api::conditions::update_run::{
     StageSucceededReason, StuckClusters, TaskApprovalRequestApproved, TaskApprovalRequestCreated, TaskWaitTimeElapsed,
     UpdateRunInitialized, UpdateRunProgressing, UpdateRunProgressingReason, UpdateRunSucceeded,
 };
-use fleet_api::conditions::{Condition, ConditionState, decode_ignoring_generation};
+use fleet_api::conditions::{Condition, ConditionState, ConditionStatus, decode_ignoring_generation};
 use fleet_api::types::{ClusterUpdatingStatus, StageTaskStatus, StageUpdatingStatus, UpdateRunStatus};
 use jiff::Timestamp;
 
@@ -20,9 +20,8 @@ use super::binding::Progress;
 use super::context::PlanContext;
 use super::report::{Cause, ClusterStep, StageReport, StageStep};
 
-/// Approximate number of status writes per run that are caused by cluster steps, independent of the number of clusters.
-/// The first and last write, writes at gates and writes at a deadline come in addition.
-const WRITES_FOR_CLUSTERS: usize = 16;
+/// The status of a run with at most this many starts and ends of clusters is small: every step is written at once.
+const STEPS_OF_A_SMALL_RUN: usize = 16;
 
 /// A status may always be deferred this long, so that fast clusters share a write.
 const DEFER_MIN: Duration = Duration::from_secs(1);
@@ -33,13 +32,13 @@ const DEFER_AGE_DIVISOR: u32 = 2;
 /// Upper limit of the deferral: users see a finished cluster within a minute, and a crash loses no more than that.
 pub(super) const DEFER_MAX: Duration = Duration::from_mins(1);
 
-/// How long the status write may be deferred: the run was progressing and still is, and only few clusters took a step
-/// since the stored status.
+/// How long the status write may be deferred: the run was progressing and still is, only clusters took a step since the stored
+/// status, and the status is large. Nobody waits for a single cluster of many.
 pub(super) fn defer(stored: Option<&UpdateRunStatus>, new: &UpdateRunStatus, now: Timestamp) -> Option<Duration> {
     let stored = stored?;
     let progressing_since = progressing_since(stored, new)?;
-    let all = 2 * clusters(new).count();
-    if steps(new).saturating_sub(steps(stored)) >= all.div_ceil(WRITES_FOR_CLUSTERS) {
+    let is_small = 2 * clusters(new).count() <= STEPS_OF_A_SMALL_RUN;
+    if is_small && steps(new) > steps(stored) || has_stage_news(stored, new) {
         return None;
     }
     let age = Duration::try_from(now.duration_since(progressing_since)).unwrap_or_default();
@@ -66,6 +65,18 @@ fn clusters(status: &UpdateRunStatus) -> impl Iterator<Item = &ClusterUpdatingSt
 
 fn stages(status: &UpdateRunStatus) -> impl Iterator<Item = &StageUpdatingStatus> {
     status.stages_status.iter().chain(&status.deletion_stage_status)
+}
+
+/// Whether a stage began or ended, or one of its approvals or waits did.
+fn has_stage_news(stored: &UpdateRunStatus, new: &UpdateRunStatus) -> bool {
+    fn tasks(stage: &StageUpdatingStatus) -> impl Iterator<Item = (&str, ConditionStatus)> {
+        let tasks = stage.before_stage_task_status.iter().chain(&stage.after_stage_task_status);
+        tasks.flat_map(|task| &task.conditions).map(|one| (one.type_.as_str(), one.status))
+    }
+    let is_same = |(stored, new): (&StageUpdatingStatus, &StageUpdatingStatus)| {
+        stage_step(stored) == stage_step(new) && tasks(stored).eq(tasks(new))
+    };
+    !stages(stored).zip(stages(new)).all(is_same)
 }
 
 /// Number of starts and ends of clusters so far.

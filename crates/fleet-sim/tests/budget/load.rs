@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::network::HUB_SERVER;
+use fleet_sim::network::{FaultRates, HUB_SERVER};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, MEMBERS, PLACEMENT_API, is_true};
@@ -20,6 +20,10 @@ const MOST_WRITES_PER_JOIN: u64 = 20;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Writes that follow the end of a rollout count as well.
 const AFTERMATH: Duration = Duration::from_mins(2);
+/// Watch events that are late, in thousandths, and by how much. They delay all later events of their watch.
+const LATE_EVENTS: u32 = 5;
+const SHORTEST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(3);
 const SHORTER_THAN_A_HEARTBEAT: Duration = Duration::from_secs(20);
 
 /// How much happens at the same time.
@@ -68,6 +72,16 @@ impl Load {
         stage.map_or("third", |(name, _)| name)
     }
 
+    /// From now on, the hub's server is that of a small machine: it takes time for writes and sends some events late.
+    fn slow_down(fleet: &Fleet) {
+        fleet.simulation.network().make_writes_slow(HUB_SERVER);
+        fleet.simulation.network().set_fault_rates(FaultRates {
+            late: LATE_EVENTS,
+            lateness: SHORTEST_DELAY..LONGEST_DELAY,
+            ..FaultRates::none()
+        });
+    }
+
     fn names(self) -> Vec<String> {
         (0..self.placements).map(|number| format!("shop-{number:02}")).collect()
     }
@@ -85,7 +99,7 @@ async fn runs(load: Load) -> Requests {
     }
     fleet.until_bindings(load.clusters * load.placements).await;
     fleet.simulation.advance(AFTERMATH).await;
-    fleet.simulation.network().make_writes_slow(HUB_SERVER);
+    Load::slow_down(&fleet);
     let counter = Counter::start(&fleet.simulation);
     for name in load.names() {
         fleet.run(&name, &name).await;
@@ -97,7 +111,7 @@ async fn runs(load: Load) -> Requests {
 async fn placements(load: Load) -> Requests {
     let fleet = load.fleet().await;
     fleet.simulation.advance(AFTERMATH).await;
-    fleet.simulation.network().make_writes_slow(HUB_SERVER);
+    Load::slow_down(&fleet);
     let counter = Counter::start(&fleet.simulation);
     for name in load.names() {
         fleet.place(&name, "RollingUpdate").await;
@@ -154,12 +168,12 @@ fn check(requests: &Requests, load: Load, most_writes: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_runs_on_a_slow_server_stay_within_their_budget() {
-    check(&runs(Load::SMALL).await, Load::SMALL, 2_450);
+    check(&runs(Load::SMALL).await, Load::SMALL, 2_250);
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_placements_on_a_slow_server_stay_within_their_budget() {
-    check(&placements(Load::SMALL).await, Load::SMALL, 2_350);
+    check(&placements(Load::SMALL).await, Load::SMALL, 2_300);
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,11 +186,11 @@ async fn joining_members_cause_few_writes() {
 #[tokio::test(start_paused = true)]
 #[ignore = "takes minutes"]
 async fn twenty_runs_over_a_hundred_clusters_stay_within_their_budget() {
-    check(&runs(Load::FULL).await, Load::FULL, 9_100);
+    check(&runs(Load::FULL).await, Load::FULL, 8_800);
 }
 
 #[tokio::test(start_paused = true)]
 #[ignore = "takes minutes"]
 async fn twenty_placements_on_a_hundred_clusters_stay_within_their_budget() {
-    check(&placements(Load::FULL).await, Load::FULL, 10_400);
+    check(&placements(Load::FULL).await, Load::FULL, 10_300);
 }

@@ -313,6 +313,23 @@ fn a_small_run_shows_every_step_at_once() {
     assert_eq!(plan.status.unwrap().defer, None);
 }
 
+#[test]
+fn a_large_run_shows_a_stage_that_ends_at_once_and_single_clusters_later() {
+    let mut fixture = RunFixture::<Cluster>::new();
+    let stage = |name: &str| format!("{{name: {name}, labelSelector: {{matchLabels: {{stage: {name}}}}}}}");
+    fixture.strategy = Some(strategy(&format!("{{stages: [{}, {}]}}", stage("first"), stage("second"))));
+    let stage = |number| if number < 2 { "first" } else { "second" };
+    let all: Vec<String> = (0..20).map(|number| format!("c{number:02} stage={}", stage(number))).collect();
+    fixture.join(&all.join(", "));
+    drop(fixture.start(Run));
+    fixture.serve("c00");
+    let plan = fixture.plan(RUN);
+    assert!(plan.status.as_ref().unwrap().defer.is_some(), "the next cluster of the stage starts");
+    fixture.apply(RUN, &plan);
+    fixture.serve("c01");
+    assert_eq!(fixture.plan(RUN).status.unwrap().defer, None, "the second stage starts");
+}
+
 /// The API server rejects objects larger than 1.5 MiB.
 #[test]
 fn the_status_of_a_run_over_1000_clusters_is_small() {
