@@ -25,6 +25,7 @@ use crate::options::HubOptions;
 use crate::placement::selector_index_keys;
 use crate::report_back::reported_resources;
 use crate::scheduler::is_open;
+use crate::snapshot_content::SnapshotContentCache;
 use crate::updaterun::{Phase, Unfinished, strategy_of};
 
 /// All caches of the hub.
@@ -83,6 +84,8 @@ pub struct PlacementCaches<S: Scope> {
     pub(crate) bindings_by_cluster: CacheIndex<Obj<Binding, S>, String>,
     /// By the keys of pinned override snapshots of both scopes.
     pub(crate) bindings_by_pin: CacheIndex<Obj<Binding, S>, ObjectKey>,
+    /// The whole content of resource snapshots that were used last.
+    pub(crate) contents: SnapshotContentCache<S>,
 }
 
 /// The kinds of staged runs of one scope. Finished runs are in no index, because no change affects them.
@@ -236,6 +239,7 @@ impl<S: Scope> PlacementCaches<S> {
             bindings_by_cluster: bindings.index(|binding| [binding.spec.target_cluster.clone()]),
             bindings_by_pin: bindings.index(pins),
             bindings,
+            contents: SnapshotContentCache::default(),
         }
     }
 }

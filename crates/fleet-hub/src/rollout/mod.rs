@@ -66,7 +66,7 @@ pub(crate) fn start<S: Scope>(
             namespaced: caches.overrides.clone(),
         },
         view: view.clone(),
-        contents: SnapshotContentCache::default(),
+        contents: scope.contents.clone(),
         candidate_cache,
     };
     runtime.controller(rollouts, triggers, options.rollout_workers())

@@ -58,7 +58,7 @@ pub(crate) fn start<S: Scope>(
             cluster: caches.cluster_overrides.clone(),
             namespaced: caches.overrides.clone(),
         },
-        contents: SnapshotContentCache::default(),
+        contents: scope.contents.clone(),
         view: view.clone(),
         settings: settings(options),
         uncommitted: Mutex::default(),

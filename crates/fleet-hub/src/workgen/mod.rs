@@ -61,7 +61,7 @@ pub(crate) fn start<S: Scope>(
     let generator = WorkGenerator {
         observer: Observer::new(caches, scope),
         view: view.clone(),
-        contents: SnapshotContentCache::default(),
+        contents: scope.contents.clone(),
         rejections: Rejections::default(),
         discovery_waiters,
     };

@@ -157,12 +157,12 @@ async fn ended(fleet: Fleet, counter: Counter, plural: &str, condition: &str, lo
 
 /// Checks the requests of rollouts whose writes of all kinds are at most this many.
 fn check(requests: &Requests, load: Load, most_writes: u64) {
-    let moved = load.moved_clusters();
+    let (moved, placements) = (load.moved_clusters(), u64::try_from(load.placements).unwrap());
     assert!(requests.writes() <= most_writes, "{} writes", requests.writes());
     let statuses = requests.of_hub("status", "clusterresourcebindings");
     assert!(statuses * 100 <= moved * MOST_BINDING_STATUSES, "{statuses} binding statuses for {moved} clusters");
     let reads = requests.of_hub("get", "clusterresourcesnapshots");
-    assert!(reads <= moved, "{reads} snapshots read for {moved} clusters");
+    assert!(reads <= placements, "{reads} reads for {placements} versions");
     assert_eq!(requests.of_hub("get", "memberclusters"), 0);
 }
 
