@@ -22,8 +22,8 @@ impl Membership {
         for planned in &plan.writes {
             observation.write(planned, &mut actions);
         }
-        if let Some(status) = plan.status {
-            actions.write(observation.status(status));
+        if let Some(new) = plan.status {
+            actions.write(observation.status(new.status).deferrable_for(new.defer));
         }
         if let Some(counter) = plan.report.counted {
             self.uncounted.lock().insert(key.clone(), counter);

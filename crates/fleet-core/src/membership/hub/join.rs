@@ -29,9 +29,11 @@ pub(super) fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let update = status::update(observed, Some(MemberReadyToJoin::Ready), now);
     let mut plan = Plan::nothing(Report::of(MemberOutcome::Prepared(update.joined.clone())));
     plan.writes.extend(hold);
+    // Whoever adds a member knows that it gets objects; only a repair is news.
+    let is_new = observed.namespace == NamespaceFacts::Missing && member.status.is_none();
     for (write, event) in prepare(observed, &namespace) {
         plan.writes.push(write);
-        plan.report.events.push(event);
+        plan.report.events.extend((!is_new).then_some(event));
     }
     plan.status = update.publish(observed, &mut plan.report);
     plan

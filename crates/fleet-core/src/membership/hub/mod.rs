@@ -27,9 +27,9 @@ pub use observed::{InternalMemberClusterFacts, MemberFacts, NamespaceFacts, Obse
 pub use report::{Leaving, MemberOutcome, RemovalReason, Report};
 pub use resources::{MemberRole, MemberRoleBinding, NewNamespace, WantedInternalMemberCluster, owner_of};
 
-use crate::plan::{self, ObjectWrite};
+use crate::plan::{self, ObjectWrite, StatusWrite};
 
-pub type Plan = plan::Plan<Write, MemberClusterStatus, Report>;
+pub type Plan = plan::Plan<Write, StatusWrite<MemberClusterStatus>, Report>;
 
 /// One write to the MemberCluster or to an object that belongs to it.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,6 +2,7 @@
 //! change.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use fleet_api::conditions::events::MemberClusterEvent;
 use fleet_api::conditions::member::{AgentJoined, MemberJoined, MemberPropertiesUsable, MemberReadyToJoin};
@@ -14,6 +15,10 @@ use k8s_values::Quantity;
 use super::observed::Observed;
 use super::report::Report;
 use crate::membership::Counter;
+use crate::plan::StatusWrite;
+
+/// How long the first status may be deferred: an agent that is running joins in this time, and then one write is enough.
+const JOIN_WINDOW: Duration = Duration::from_secs(2);
 
 /// A new status, and the Joined condition in it.
 #[derive(Debug)]
@@ -135,25 +140,32 @@ fn judge(observed: &Observed<'_>, agents: &[AgentStatus]) -> MemberJoined {
 
 impl StatusUpdate {
     /// Adds events to the report and returns the status if it differs from the stored one.
-    pub(super) fn publish(self, observed: &Observed<'_>, report: &mut Report) -> Option<MemberClusterStatus> {
+    pub(super) fn publish(
+        self,
+        observed: &Observed<'_>,
+        report: &mut Report,
+    ) -> Option<StatusWrite<MemberClusterStatus>> {
         let before = observed.member.status;
         if before == Some(&self.status) {
             return None;
         }
+        // A new member is expected to be ready, and to join later.
+        let is_first = before.is_none();
         let old = before.map_or(&[][..], |status| &status.conditions);
         let turned = |type_| turned_to(old, &self.status.conditions, type_);
-        if turned(MemberReadyToJoin::type_word(())) == Some(ConditionStatus::True) {
+        if !is_first && turned(MemberReadyToJoin::type_word(())) == Some(ConditionStatus::True) {
             report.events.push(MemberClusterEvent::ReadyToJoin);
         }
         let (event, counted) = match turned(MemberJoined::type_word(())) {
             Some(ConditionStatus::True) => (Some(MemberClusterEvent::Joined), Some(Counter::Joined)),
             Some(ConditionStatus::False) => (Some(MemberClusterEvent::Left), Some(Counter::Left)),
-            Some(ConditionStatus::Unknown) => (Some(MemberClusterEvent::JoinStateUnknown), None),
-            None => (None, None),
+            Some(ConditionStatus::Unknown) if !is_first => (Some(MemberClusterEvent::JoinStateUnknown), None),
+            Some(ConditionStatus::Unknown) | None => (None, None),
         };
         report.events.extend(event);
         report.counted = counted;
-        Some(self.status)
+        let defer = (is_first && self.joined != MemberJoined::Joined).then_some(JOIN_WINDOW);
+        Some(StatusWrite { status: self.status, defer })
     }
 }
 

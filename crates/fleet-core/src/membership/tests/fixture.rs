@@ -244,8 +244,8 @@ impl Fixture {
         for write in &plan.writes {
             self.write_hub(write);
         }
-        if let Some(status) = &plan.status {
-            self.member().status = Some(status.clone());
+        if let Some(new) = &plan.status {
+            self.member().status = Some(new.status.clone());
         }
     }
 

@@ -37,7 +37,9 @@ fn text<W>(
 
 pub(crate) fn hub_text(plan: &hub::Plan) -> String {
     let report = &plan.report;
-    text(&plan.writes, hub_write_text, &report.events, report.counted, plan.wake, &report.outcome)
+    let text = text(&plan.writes, hub_write_text, &report.events, report.counted, plan.wake, &report.outcome);
+    let is_deferrable = plan.status.as_ref().is_some_and(|new| new.defer.is_some());
+    if is_deferrable { format!("status (deferrable)\n{text}") } else { text }
 }
 
 pub(crate) fn hub_write_text(write: &hub::Write) -> String {

@@ -17,17 +17,12 @@ use crate::scheduler::{ClusterFacts, EligibilityLimits, eligibility};
 fn scheduling_50_a_new_member_is_prepared_and_joins_when_its_agent_reports() {
     let mut fixture = Fixture::new();
     expect![[r#"
+        status (deferrable)
         hold member
         create namespace fleet-member-m1
         create role fleet-role-m1
         create role binding fleet-rolebinding-m1 for User agent-of-m1
         create InternalMemberCluster m1 Join 60s
-        event Normal NamespaceCreated: Namespace was created
-        event Normal RoleCreated: role was created
-        event Normal RoleBindingCreated: role binding was created
-        event Normal InternalMemberClusterCreated: Internal member cluster was created
-        event Normal MemberClusterReadyToJoin: member cluster ready to join
-        event Warning MemberClusterJoinStateUnknown: member cluster join state unknown
         Prepared(AgentsMissing { cluster: "m1", expected: 1, reported: 0 })"#]]
     .assert_eq(&hub_text(&fixture.run_hub()));
     expect![[r#"
