@@ -11,12 +11,14 @@
 //! | `changes` | differences between two versions of the resources |
 //! | `history` | versions, and which clusters have them |
 //! | `forecast` | what a run would do |
+//! | `state_labels` | labels, tones and symbols of states |
 
 mod changes;
 mod forecast;
 mod history;
 mod placement;
 mod run;
+pub mod state_labels;
 
 #[cfg(test)]
 mod tests;

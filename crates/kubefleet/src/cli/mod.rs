@@ -10,7 +10,7 @@
 //! | `live`, `overriding`, `propagation` | objects that selectors and overrides would select now; flags for what is never placed |
 //! | `status`, `watch` | the views; both use `status/tree` |
 //! | `answers` | the results as values, for `kubefleet mcp` |
-//! | `state_labels`, `progress_bar` | labels of states and progress bars of all views |
+//! | `progress_bar` | progress bars of all views |
 
 pub(crate) mod answers;
 pub(crate) mod approve;
@@ -29,7 +29,6 @@ pub(crate) mod propagation;
 pub(crate) mod rights;
 pub(crate) mod run_inputs;
 mod start;
-pub(crate) mod state_labels;
 pub(crate) mod status;
 mod stop;
 mod uncordon;

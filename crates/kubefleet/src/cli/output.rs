@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::changes::Extent;
 use crate::output::{Hinted, NothingChanged, for_terminal, print, print_data, sequence};
 pub(crate) use apiserver::{age, human_duration};
+pub(crate) use fleet_core::overview::state_labels::Tone;
 
 /// The values of `-o`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -52,33 +53,16 @@ impl OutputFlags {
     }
 }
 
-/// The meaning of a text, which determines its colour.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Tone {
-    #[default]
-    Plain,
-    Good,
-    /// Waiting for a user or an event.
-    Waiting,
-    /// In progress.
-    Busy,
-    Bad,
-    /// Less important.
-    Faint,
-    Strong,
-}
-
-impl Tone {
-    fn code(self) -> &'static str {
-        match self {
-            Tone::Plain => "",
-            Tone::Good => "32",
-            Tone::Waiting => "33",
-            Tone::Busy => "36",
-            Tone::Bad => "31",
-            Tone::Faint => "2",
-            Tone::Strong => "1",
-        }
+/// The colour of a tone as a parameter of a control sequence.
+fn colour(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "",
+        Tone::Good => "32",
+        Tone::Waiting => "33",
+        Tone::Busy => "36",
+        Tone::Bad => "31",
+        Tone::Faint => "2",
+        Tone::Strong => "1",
     }
 }
 
@@ -105,7 +89,7 @@ impl Paint {
         if !self.coloured || tone == Tone::Plain || text.is_empty() {
             return text.into_owned();
         }
-        format!("{}{text}{}", sequence(&format!("[{}m", tone.code())), sequence("[0m"))
+        format!("{}{text}{}", sequence(&format!("[{}m", colour(tone))), sequence("[0m"))
     }
 }
 

@@ -6,6 +6,7 @@ use fleet_api::names::RunName;
 use fleet_api::safe_text;
 use fleet_api::types::{RolloutStrategyType, UpdateRunSpec, UpdateRunState};
 use fleet_core::overview;
+use fleet_core::overview::state_labels;
 use fleet_core::updaterun::RunOutcome;
 use fleet_runtime::Clock;
 
@@ -15,7 +16,6 @@ use super::difference::describe_revision;
 use super::objects::in_scope;
 use super::output::{Paint, confirm};
 use super::run_inputs::RunInputs;
-use super::state_labels;
 use super::versions::{Revision, Versions};
 use crate::output::{Hinted, NothingChanged, print, program, progress, suggested_command};
 

@@ -3,6 +3,7 @@
 use fleet_api::kinds::{Obj, Scope, UpdateRun};
 use fleet_api::types::UpdateRunState;
 use fleet_core::overview::RunOverview;
+use fleet_core::overview::state_labels;
 use fleet_core::updaterun::RunOutcome;
 use fleet_runtime::Clock;
 use serde_json::json;
@@ -10,7 +11,6 @@ use serde_json::json;
 use super::connection::{Hub, HubFlags};
 use super::objects::{based_on, in_scope};
 use super::run_inputs::RunInputs;
-use super::state_labels;
 use super::status::ago;
 use crate::output::{Hinted, NothingChanged, print, suggested_command};
 

@@ -6,11 +6,11 @@ use std::io::{self, IsTerminal as _};
 use std::time::Instant;
 
 use fleet_core::overview::RunOverview;
+use fleet_core::overview::state_labels;
 use jiff::Timestamp;
 
 use crate::cli::output::{Paint, Tone};
 use crate::cli::progress_bar::{progress_bar, stage_progress_bar};
-use crate::cli::state_labels;
 use crate::cli::status::tree::{describe_wait, stage_lines};
 use crate::cli::watch::news;
 use crate::output::{print, sequence};

@@ -4,6 +4,7 @@ pub(crate) mod tree;
 
 use anyhow::Context as _;
 use fleet_api::kinds::{Obj, Placement, Scope, ScopeKind, UpdateRun};
+use fleet_core::overview::state_labels;
 use fleet_core::overview::{PlacementOverview, RunOverview};
 use fleet_runtime::Clock;
 use jiff::Timestamp;
@@ -13,7 +14,6 @@ use super::connection::{Hub, HubFlags};
 use super::objects::in_scope;
 use super::output::{Cell, OutputFlags, Paint, Table, since};
 use super::run_inputs::RunInputs;
-use super::state_labels;
 use crate::nearest::{alternatives, nearest};
 use crate::output::{Hinted, UsageError, program};
 

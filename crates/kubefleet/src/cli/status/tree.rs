@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use fleet_api::conditions::run_message::reason;
 use fleet_api::safe_text::line;
+use fleet_core::overview::state_labels::{self, StateLabel};
 use fleet_core::overview::{
     ClusterOverview, Gate, GateState, GateTask, PlacedCluster, PlacementOverview, PlacementState, RunOverview,
     StageOverview, Wait,
@@ -14,7 +15,6 @@ use jiff::Timestamp;
 
 use super::ago;
 use crate::cli::output::{Cell, Paint, Table, Tone, human_duration};
-use crate::cli::state_labels::{self, StateLabel};
 use crate::output::suggested_command;
 
 /// Longest problem without `-o wide`, in characters.

@@ -3,12 +3,12 @@
 use fleet_api::kinds::Scope;
 use fleet_api::safe_text::line;
 use fleet_core::overview::RunOverview;
+use fleet_core::overview::state_labels;
 use jiff::Timestamp;
 
 use super::follow::Following;
 use super::{deleted, look, outcome};
 use crate::cli::output::Paint;
-use crate::cli::state_labels;
 use crate::cli::status::tree::{describe_wait, remedy, stage_lines};
 use crate::output::{print, progress};
 

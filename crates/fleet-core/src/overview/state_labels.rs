@@ -1,17 +1,31 @@
 //! Labels, tones and symbols of states, the same in every view.
 
-use fleet_core::overview::{ClusterState, GateState, PlacementState};
-use fleet_core::updaterun::{ClusterStep, RunOutcome, StageStep};
+use super::{ClusterState, GateState, PlacementState};
+use crate::updaterun::{ClusterStep, RunOutcome, StageStep};
 
-use super::output::Tone;
+/// The meaning of a text, which determines its colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tone {
+    #[default]
+    Plain,
+    Good,
+    /// Waiting for a user or an event.
+    Waiting,
+    /// In progress.
+    Busy,
+    Bad,
+    /// Less important.
+    Faint,
+    Strong,
+}
 
 /// How a state is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StateLabel {
-    pub(crate) text: &'static str,
-    pub(crate) tone: Tone,
+pub struct StateLabel {
+    pub text: &'static str,
+    pub tone: Tone,
     /// A symbol for the state.
-    pub(crate) sign: char,
+    pub sign: char,
 }
 
 const fn label(text: &'static str, tone: Tone, sign: char) -> StateLabel {
@@ -25,7 +39,7 @@ const NOT_YET: char = '○';
 const WRONG: char = '✗';
 const PAUSED: char = '‖';
 
-pub(crate) fn of_run(state: RunOutcome) -> StateLabel {
+pub fn of_run(state: RunOutcome) -> StateLabel {
     match state {
         RunOutcome::Releasing => label("being deleted", Tone::Faint, PAUSED),
         RunOutcome::Retrying => label("initializing", Tone::Busy, BUSY),
@@ -41,7 +55,7 @@ pub(crate) fn of_run(state: RunOutcome) -> StateLabel {
     }
 }
 
-pub(crate) fn of_stage(state: StageStep) -> StateLabel {
+pub fn of_stage(state: StageStep) -> StateLabel {
     match state {
         StageStep::NotReached => label("not reached", Tone::Faint, NOT_YET),
         StageStep::AwaitingStart => label("waiting to start", Tone::Waiting, WAITS),
@@ -55,7 +69,7 @@ pub(crate) fn of_stage(state: StageStep) -> StateLabel {
     }
 }
 
-pub(crate) fn of_step(state: &ClusterStep, stuck: bool) -> StateLabel {
+pub fn of_step(state: &ClusterStep, stuck: bool) -> StateLabel {
     match state {
         ClusterStep::Pending => label("pending", Tone::Faint, NOT_YET),
         ClusterStep::Updating if stuck => label("stuck", Tone::Bad, WRONG),
@@ -65,7 +79,7 @@ pub(crate) fn of_step(state: &ClusterStep, stuck: bool) -> StateLabel {
     }
 }
 
-pub(crate) fn of_gate(state: GateState) -> StateLabel {
+pub fn of_gate(state: GateState) -> StateLabel {
     match state {
         GateState::NotReached => label("not reached", Tone::Faint, NOT_YET),
         GateState::Closed => label("waiting", Tone::Waiting, WAITS),
@@ -73,7 +87,7 @@ pub(crate) fn of_gate(state: GateState) -> StateLabel {
     }
 }
 
-pub(crate) fn of_placement(state: PlacementState) -> StateLabel {
+pub fn of_placement(state: PlacementState) -> StateLabel {
     match state {
         PlacementState::Deleting => label("being deleted", Tone::Faint, PAUSED),
         PlacementState::Scheduling => label("scheduling", Tone::Busy, BUSY),
@@ -85,7 +99,7 @@ pub(crate) fn of_placement(state: PlacementState) -> StateLabel {
     }
 }
 
-pub(crate) fn of_cluster(state: ClusterState) -> StateLabel {
+pub fn of_cluster(state: ClusterState) -> StateLabel {
     match state {
         ClusterState::Pending => label("pending", Tone::Faint, NOT_YET),
         ClusterState::Updating => label("updating", Tone::Busy, BUSY),
