@@ -5,8 +5,8 @@ use fleet_api::kinds::{Obj, Scope, UpdateRun, UpdateStrategy};
 use fleet_api::names::RunName;
 use fleet_api::safe_text;
 use fleet_api::types::{RolloutStrategyType, UpdateRunSpec, UpdateRunState};
-use fleet_core::overview;
 use fleet_core::overview::state_labels;
+use fleet_core::overview::{self, Change, RunOverview};
 use fleet_core::updaterun::RunOutcome;
 use fleet_runtime::Clock;
 
@@ -87,15 +87,26 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
 
 async fn start<S: Scope>(hub: &Hub, args: &RunArgs) -> anyhow::Result<()> {
     let versions = Versions::<S>::read(hub, &args.placement).await?;
-    check_external(&versions)?;
-    hub.find::<UpdateStrategy, S>("strategy", &args.strategy).await?;
-    if let Some(index) = args.index.filter(|index| !versions.all().iter().any(|one| one.index == *index))
+    check_start(hub, &versions, &args.strategy, args.index).await?;
+    let state = if args.prepare { UpdateRunState::Initialize } else { UpdateRunState::Run };
+    create_and_print(hub, &versions, args.name.as_deref(), &args.strategy, args.index, state).await
+}
+
+/// Rejects a run that certainly cannot work.
+pub(crate) async fn check_start<S: Scope>(
+    hub: &Hub,
+    versions: &Versions<S>,
+    strategy: &str,
+    index: Option<u32>,
+) -> anyhow::Result<()> {
+    check_external(versions)?;
+    hub.find::<UpdateStrategy, S>("strategy", strategy).await?;
+    if let Some(index) = index.filter(|index| !versions.all().iter().any(|one| one.index == *index))
         && !(index == 0 && versions.snapshots.is_empty())
     {
         return Err(nothing_done(versions.no_version(index)));
     }
-    let state = if args.prepare { UpdateRunState::Initialize } else { UpdateRunState::Run };
-    create(hub, &versions, args.name.as_deref(), &args.strategy, args.index, state).await
+    Ok(())
 }
 
 pub(crate) async fn rollback(args: &RollbackArgs) -> anyhow::Result<()> {
@@ -103,25 +114,46 @@ pub(crate) async fn rollback(args: &RollbackArgs) -> anyhow::Result<()> {
     in_scope!(hub, go_back(&hub, args))
 }
 
-async fn go_back<S: Scope>(hub: &Hub, args: &RollbackArgs) -> anyhow::Result<()> {
-    let versions = Versions::<S>::read(hub, &args.placement).await?;
-    check_external(&versions)?;
-    let strategy = strategy_for_rollback(&versions, args.strategy.as_deref())?;
+/// What a rollback would do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RollbackPlan {
+    pub(crate) strategy: String,
+    /// The deployed version.
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// Plans a rollback; by default to the version before the deployed one, with the strategy of the newest run.
+pub(crate) async fn plan_rollback<S: Scope>(
+    hub: &Hub,
+    versions: &Versions<S>,
+    to: Option<u32>,
+    strategy: Option<&str>,
+) -> anyhow::Result<RollbackPlan> {
+    check_external(versions)?;
+    let strategy = strategy_for_rollback(versions, strategy)?;
     hub.find::<UpdateStrategy, S>("strategy", &strategy).await?;
-    let (from, to) = versions_for_rollback(&versions, args.to)?;
+    let (from, to) = versions_for_rollback(versions, to)?;
     let before = versions.snapshot_resources(from)?;
     let after = versions.snapshot_resources(to)?;
-    let differences = overview::changes(&before, &after);
+    Ok(RollbackPlan { strategy, from, to, changes: overview::changes(&before, &after) })
+}
+
+async fn go_back<S: Scope>(hub: &Hub, args: &RollbackArgs) -> anyhow::Result<()> {
+    let versions = Versions::<S>::read(hub, &args.placement).await?;
+    let RollbackPlan { strategy, from, to, changes } =
+        plan_rollback(hub, &versions, args.to, args.strategy.as_deref()).await?;
     let way = if to > from { "forward" } else { "back" };
     let (from, target) = (describe_revision(Revision::Snapshot(from)), describe_revision(Revision::Snapshot(to)));
-    let shown = render(&differences, Paint::for_stdout(), 1, Extent::Glance);
+    let shown = render(&changes, Paint::for_stdout(), 1, Extent::Glance);
     let shown = if shown.is_empty() { "  no differences\n".to_owned() } else { shown };
     print(&format!("Placement {} goes {way} from {from} to {target}:\n{shown}", args.placement))?;
     if !args.yes && !confirm(&format!("Create a run with strategy {strategy}?"))? {
         let hint = "nothing was created".to_owned();
         return Err(NothingChanged(Hinted { what: "not confirmed".to_owned(), hint }).into());
     }
-    create(hub, &versions, args.name.as_deref(), &strategy, Some(to), UpdateRunState::Run).await
+    create_and_print(hub, &versions, args.name.as_deref(), &strategy, Some(to), UpdateRunState::Run).await
 }
 
 /// The deployed version and the version to roll back to.
@@ -181,7 +213,7 @@ fn nothing_done(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-async fn create<S: Scope>(
+async fn create_and_print<S: Scope>(
     hub: &Hub,
     versions: &Versions<S>,
     name: Option<&str>,
@@ -191,16 +223,11 @@ async fn create<S: Scope>(
 ) -> anyhow::Result<()> {
     let name = name.map_or_else(|| next_name(versions), str::to_owned);
     RunName::parse(&name)?;
-    warn_about_other_runs(hub, versions).await?;
-    let spec = UpdateRunSpec {
-        placement_name: versions.name().to_owned(),
-        resource_snapshot_index: index.map(|index| index.to_string()),
-        staged_update_strategy_name: strategy.to_owned(),
-        state: Some(state),
-    };
-    let mut run: Obj<UpdateRun, S> = Obj::named(&name, spec);
-    run.metadata.namespace.clone_from(&hub.namespace);
-    hub.create(&run).await?;
+    for seen in active_runs(hub, versions).await? {
+        let state = state_labels::of_run(seen.state).text;
+        progress(&format!("note: run {} of the same placement is {state}", safe_text::line(&seen.name)));
+    }
+    create(hub, versions, &name, strategy, index, state).await?;
     let (done, next) = match state {
         UpdateRunState::Run => ("started", "watch"),
         UpdateRunState::Initialize | UpdateRunState::Stop => ("prepared", "status"),
@@ -208,20 +235,37 @@ async fn create<S: Scope>(
     print(&format!("run {name} {done}\n→ {}\n", suggested_command(&[next, &name], hub.namespace.as_deref())))
 }
 
-/// Warns about active runs of the same placement, which can interfere.
-async fn warn_about_other_runs<S: Scope>(hub: &Hub, versions: &Versions<S>) -> anyhow::Result<()> {
+/// Creates a run.
+pub(crate) async fn create<S: Scope>(
+    hub: &Hub,
+    versions: &Versions<S>,
+    name: &str,
+    strategy: &str,
+    index: Option<u32>,
+    state: UpdateRunState,
+) -> anyhow::Result<()> {
+    let spec = UpdateRunSpec {
+        placement_name: versions.name().to_owned(),
+        resource_snapshot_index: index.map(|index| index.to_string()),
+        staged_update_strategy_name: strategy.to_owned(),
+        state: Some(state),
+    };
+    let mut run: Obj<UpdateRun, S> = Obj::named(name, spec);
+    run.metadata.namespace.clone_from(&hub.namespace);
+    hub.create(&run).await?;
+    Ok(())
+}
+
+/// Active runs of the same placement, which can interfere with a new one.
+pub(crate) async fn active_runs<S: Scope>(hub: &Hub, versions: &Versions<S>) -> anyhow::Result<Vec<RunOverview>> {
     if versions.runs.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let around = RunInputs::<S>::read(hub, Some(versions.name())).await?;
     let now = Clock::Real.now();
-    for seen in versions.runs.iter().filter_map(|run| around.overview(run, now)) {
-        if !seen.state.is_final() && !matches!(seen.state, RunOutcome::Idle | RunOutcome::Releasing) {
-            let state = state_labels::of_run(seen.state).text;
-            progress(&format!("note: run {} of the same placement is {state}", safe_text::line(&seen.name)));
-        }
-    }
-    Ok(())
+    let is_active =
+        |seen: &RunOverview| !seen.state.is_final() && !matches!(seen.state, RunOutcome::Idle | RunOutcome::Releasing);
+    Ok(versions.runs.iter().filter_map(|run| around.overview(run, now)).filter(is_active).collect())
 }
 
 /// Maximum length of the placement name in the name of a run, so that a number fits.
