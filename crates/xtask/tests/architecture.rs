@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fleet-runtime", &["k8s-values", "fleet-api"]),
     ("fleet-hub", &["k8s-values", "fleet-api", "fleet-core", "fleet-runtime"]),
     ("fleet-member", &["k8s-values", "fleet-api", "fleet-core", "fleet-runtime"]),
+    ("fleet-dashboard", &["fleet-api", "fleet-core"]),
     ("apiserver", &["k8s-values"]),
     (
         "fleet-sim",
@@ -32,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "fleet-hub",
             "fleet-member",
             "fleet-sim",
+            "fleet-dashboard",
             "apiserver",
         ],
     ),
