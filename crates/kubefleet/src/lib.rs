@@ -14,6 +14,7 @@ use clap::{Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 mod agent;
 mod cli;
 mod crds;
+mod dashboard;
 mod demo;
 mod diagnose;
 mod doctor;

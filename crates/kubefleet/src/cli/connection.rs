@@ -122,6 +122,18 @@ fn is_in_a_pod() -> bool {
 }
 
 impl Hub {
+    /// The same connection for the kinds of a namespace, or for cluster-scoped kinds.
+    pub(crate) fn in_namespace(&self, namespace: Option<&str>) -> Self {
+        Self {
+            client: self.client.clone(),
+            namespace: namespace.map(str::to_owned),
+            role: self.role,
+            server: self.server.clone(),
+            context: self.context.clone(),
+            kubeconfig: self.kubeconfig.clone(),
+        }
+    }
+
     /// A client of a member, if the kubeconfig has a context with its name.
     pub(crate) async fn member(&self, cluster: &str) -> anyhow::Result<Option<kube::Client>> {
         let Some(file) = &self.kubeconfig else { return Ok(None) };

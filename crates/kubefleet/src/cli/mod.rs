@@ -23,16 +23,16 @@ mod live;
 pub(crate) mod objects;
 pub(crate) mod output;
 mod overriding;
-mod plan;
+pub(crate) mod plan;
 pub(crate) mod progress_bar;
 pub(crate) mod propagation;
 pub(crate) mod rights;
 pub(crate) mod run_inputs;
-mod start;
+pub(crate) mod start;
 pub(crate) mod status;
-mod stop;
+pub(crate) mod stop;
 mod uncordon;
-mod versions;
+pub(crate) mod versions;
 pub(crate) mod watch;
 
 use std::ffi::OsString;
@@ -69,6 +69,7 @@ pub(crate) enum Verb {
     Install(crate::install::Verb),
     Doctor(crate::doctor::Args),
     Mcp(crate::mcp::Args),
+    Dashboard(crate::dashboard::Args),
 }
 
 impl Verb {
@@ -97,6 +98,7 @@ impl Verb {
             Verb::Uncordon(args) => Box::pin(uncordon::run(args)),
             Verb::Doctor(args) => Box::pin(crate::doctor::run(args)),
             Verb::Mcp(args) => Box::pin(crate::mcp::run(args)),
+            Verb::Dashboard(args) => Box::pin(crate::dashboard::run(args)),
             Verb::Install(verb) => Box::pin(verb.execute()),
         }
     }

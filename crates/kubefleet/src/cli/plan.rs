@@ -89,7 +89,7 @@ async fn meant<S: Scope>(hub: &Hub, strategy: &str) -> anyhow::Result<Option<Str
 }
 
 /// The forecast of a new run of a placement with a strategy, and the index of an older version.
-pub(super) async fn look_ahead<S: Scope>(
+pub(crate) async fn look_ahead<S: Scope>(
     hub: &Hub,
     (placement, strategy, index): (&str, &str, Option<u32>),
     propagation: &Propagation,

@@ -55,7 +55,7 @@ pub(crate) async fn resume(args: &ResumeArgs) -> anyhow::Result<()> {
 }
 
 /// Sets the state of a run; returns the message.
-pub(super) async fn turn<S: Scope>(hub: &Hub, name: &str, wanted: UpdateRunState) -> anyhow::Result<String> {
+pub(crate) async fn turn<S: Scope>(hub: &Hub, name: &str, wanted: UpdateRunState) -> anyhow::Result<String> {
     loop {
         let run: Obj<UpdateRun, S> = hub.find("run", name).await?;
         let around = RunInputs::<S>::read(hub, Some(&run.spec.placement_name)).await?;

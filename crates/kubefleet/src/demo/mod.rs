@@ -1,7 +1,7 @@
 //! `kubefleet demo`: a staged rollout with a failure, in about ten seconds. All data is in memory and on free ports, and
 //! everything is removed at the end, also after Ctrl-C.
 
-mod objects;
+pub(crate) mod objects;
 mod script;
 mod view;
 
@@ -20,13 +20,20 @@ use crate::up::fleet::Fleet;
 /// Runs a hub and three simulated member clusters in this process, for about ten seconds. All data is removed at the end.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  kubefleet demo            you approve
-  kubefleet demo --yes      approves automatically, as without a terminal")]
+  kubefleet demo                  you approve
+  kubefleet demo --yes            approves automatically, as without a terminal
+  kubefleet demo --dashboard      also in a browser, until you press Enter")]
 pub(crate) struct Args {
     /// Approve without asking
     #[arg(short, long)]
     yes: bool,
+    /// Show the fleet in a browser too, until Enter is pressed; port 0 selects a free port
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = FREE_PORT)]
+    dashboard: Option<SocketAddr>,
 }
+
+/// A free port on loopback.
+const FREE_PORT: &str = "127.0.0.1:0";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -39,7 +46,7 @@ async fn demo(args: &Args) -> anyhow::Result<()> {
     let mut fleet = Fleet::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None).await?;
     let interactive = !args.yes && io::stdin().is_terminal() && io::stdout().is_terminal();
     let outcome = tokio::select! {
-        outcome = script::run(&mut fleet, &directory.0, interactive) => outcome,
+        outcome = script::run(&mut fleet, &directory.0, interactive, args.dashboard) => outcome,
         () = signals.received() => {
             progress("\nstopped; all temporary files were removed");
             Ok(())

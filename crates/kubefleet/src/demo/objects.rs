@@ -11,20 +11,20 @@ use fleet_sim::setup::wait_for_all;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
-pub(super) const NAMESPACE: &str = "shop";
+pub(crate) const NAMESPACE: &str = "shop";
 /// The Deployment and its placement.
-pub(super) const APP: &str = "web";
+pub(crate) const APP: &str = "web";
 /// A strategy with one stage for all clusters, for the first version.
-pub(super) const AT_ONCE: &str = "at-once";
+pub(crate) const AT_ONCE: &str = "at-once";
 /// A strategy with staging, an approval and a wait, then the canaries one by one.
-pub(super) const CAREFUL: &str = "careful";
+pub(crate) const CAREFUL: &str = "careful";
 /// The member that fails: the first canary.
-pub(super) const FAILING: &str = "member3";
+pub(crate) const FAILING: &str = "member3";
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 
 /// Creates the app, its placement and two strategies on the hub; returns when the placement is scheduled.
-pub(super) async fn deploy(hub: &kube::Client, clusters: usize) -> anyhow::Result<()> {
+pub(crate) async fn deploy(hub: &kube::Client, clusters: usize) -> anyhow::Result<()> {
     create(hub, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}})).await?;
     create(hub, DEPLOYMENTS, &deployment("web:1")).await?;
     let placement = json!({
@@ -86,21 +86,21 @@ fn deployment(image: &str) -> Value {
 }
 
 /// Changes the image of the app.
-pub(super) async fn set_image(hub: &kube::Client, image: &str) -> anyhow::Result<()> {
+pub(crate) async fn set_image(hub: &kube::Client, image: &str) -> anyhow::Result<()> {
     let containers = json!([{"name": APP, "image": image}]);
     patch(hub, &format!("{DEPLOYMENTS}/{APP}"), &json!({"spec": {"template": {"spec": {"containers": containers}}}}))
         .await
 }
 
 /// Names of the nodes of a member.
-pub(super) async fn nodes(member: &kube::Client) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn nodes(member: &kube::Client) -> anyhow::Result<Vec<String>> {
     let list = get(member, &KindId::of::<Node>().collection_path(None)).await?;
     let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(items.iter().filter_map(|node| node["metadata"]["name"].as_str()).map(str::to_owned).collect())
 }
 
 /// Like `kubectl cordon` and `uncordon`.
-pub(super) async fn cordon(member: &kube::Client, nodes: &[String], cordoned: bool) -> anyhow::Result<()> {
+pub(crate) async fn cordon(member: &kube::Client, nodes: &[String], cordoned: bool) -> anyhow::Result<()> {
     for name in nodes {
         let path = KindId::of::<Node>().object_path(None, name, None);
         patch(member, &path, &json!({"spec": {"unschedulable": cordoned}})).await?;
@@ -109,7 +109,7 @@ pub(super) async fn cordon(member: &kube::Client, nodes: &[String], cordoned: bo
 }
 
 /// Image and ready Pods of the app in a cluster.
-pub(super) async fn running(member: &kube::Client) -> anyhow::Result<(String, String)> {
+pub(crate) async fn running(member: &kube::Client) -> anyhow::Result<(String, String)> {
     let live = get(member, &format!("{DEPLOYMENTS}/{APP}")).await?;
     let image = live.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str).unwrap_or("-");
     let number = |field: &str| live["status"][field].as_i64().unwrap_or(0);

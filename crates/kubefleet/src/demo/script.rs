@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ use fleet_runtime::Clock;
 use fleet_sim::agents::immediate_hub_options;
 use fleet_sim::workloads::Behaviours;
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinSet;
 
 use super::objects;
 use super::view::View;
@@ -25,6 +27,7 @@ use crate::cli::connection::{Hub, HubFlags};
 use crate::cli::output::{Cell, Paint, Table, Tone};
 use crate::cli::run_inputs::RunInputs;
 use crate::cli::watch::{Following, look};
+use crate::dashboard::{self, Dashboard};
 use crate::output::{ProblemsFound, print};
 use crate::up::blueprint::Blueprint;
 use crate::up::fleet::{Fleet, HUB};
@@ -43,7 +46,12 @@ const FIRST: &str = "web-1";
 const SECOND: &str = "web-2";
 
 /// Runs all steps.
-pub(super) async fn run(fleet: &mut Fleet, directory: &Path, interactive: bool) -> anyhow::Result<()> {
+pub(super) async fn run(
+    fleet: &mut Fleet,
+    directory: &Path,
+    interactive: bool,
+    dashboard: Option<SocketAddr>,
+) -> anyhow::Result<()> {
     let begun = Instant::now();
     let paint = Paint::for_stdout();
     print(&heading(paint, 1, "A hub and three member clusters start, in this process"))?;
@@ -55,12 +63,24 @@ pub(super) async fn run(fleet: &mut Fleet, directory: &Path, interactive: bool) 
     fleet.joined(|_| {}).await?;
     let flags = HubFlags { namespace: None, context: Some(HUB.to_owned()), kubeconfig: Some(path.clone()) };
     let hub = Arc::new(flags.connect().await?);
-    let demo = Demo { fleet, hub, kubeconfig: path, paint, interactive, begun };
+    // Aborted on drop.
+    let mut pages = JoinSet::new();
+    if let Some(address) = dashboard {
+        let dashboard = Dashboard::open(address, dashboard::Settings { flags, ..Default::default() }).await?;
+        print(&format!("In a browser: {}\n", dashboard.link()))?;
+        pages.spawn(dashboard.serve());
+    }
+    let keys = Mutex::new((interactive || !pages.is_empty()).then(enter_keys));
+    let demo = Demo { fleet, hub, kubeconfig: path, paint, interactive, keys, begun };
     demo.say(&format!("ready after {}: member2 is for staging, member3 and member1 are canaries", demo.elapsed()))?;
     demo.first_version().await?;
     let waiting = demo.staged_change().await?;
     demo.stuck_cluster(waiting).await?;
-    demo.summary().await
+    demo.summary().await?;
+    if !pages.is_empty() {
+        demo.enter("Press Enter to end the demo and its pages ").await?;
+    }
+    Ok(())
 }
 
 fn heading(paint: Paint, number: usize, text: &str) -> String {
@@ -73,6 +93,8 @@ struct Demo<'f> {
     kubeconfig: PathBuf,
     paint: Paint,
     interactive: bool,
+    /// One item for each press of Enter; `None` if nobody is asked.
+    keys: Mutex<Option<mpsc::UnboundedReceiver<()>>>,
     begun: Instant,
 }
 
@@ -103,12 +125,38 @@ impl Demo<'_> {
             bail!("the run {SECOND} did not wait for an approval: {}", seen.message);
         }
         if self.interactive {
-            enter("Press Enter to approve the stage staging ").await?;
+            tokio::select! {
+                pressed = self.enter("Press Enter to approve the stage staging ") => pressed?,
+                approved = self.approved_elsewhere(SECOND) => {
+                    approved?;
+                    print("\n")?;
+                    self.say("approved in the browser")?;
+                    return Ok(seen);
+                }
+            }
         } else {
             tokio::time::sleep(APPROVAL_DELAY).await;
         }
         self.run_command(&format!("approve {SECOND} staging")).await?;
         Ok(seen)
+    }
+
+    /// Waits until the run does not wait for an approval any more.
+    async fn approved_elsewhere(&self, run: &str) -> anyhow::Result<()> {
+        let found: Obj<UpdateRun, Cluster> = self.hub.find("run", run).await?;
+        let around = RunInputs::<Cluster>::read(&self.hub, Some(&found.spec.placement_name)).await?;
+        let mut following = Following::start(&self.hub, found, around);
+        while look(&following).is_some_and(|seen| awaits_approval(&seen)) {
+            following.changed().await;
+        }
+        Ok(())
+    }
+
+    /// Waits for the Enter key.
+    async fn enter(&self, question: &str) -> anyhow::Result<()> {
+        print(question)?;
+        let mut keys = self.keys.lock().await;
+        keys.as_mut().context("nobody is asked")?.recv().await.context("cannot read the Enter key")
     }
 
     /// The rollout gets stuck on the cluster with cordoned nodes; diagnoses and fixes it.
@@ -231,16 +279,20 @@ fn succeeded(seen: &RunOverview) -> anyhow::Result<()> {
     }
 }
 
-/// Waits for the Enter key. The reading thread is leaked if the demo ends before.
-async fn enter(question: &str) -> anyhow::Result<()> {
-    print(question)?;
-    let (pressed, press) = oneshot::channel();
+/// Reads lines from standard input until its end, which counts as one. The reading thread is leaked if the demo ends before.
+fn enter_keys() -> mpsc::UnboundedReceiver<()> {
+    let (pressed, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         let mut line = String::new();
-        let _ = io::stdin().read_line(&mut line);
-        let _ = pressed.send(());
+        let mut open = true;
+        while open {
+            open = io::stdin().read_line(&mut line).is_ok_and(|bytes| bytes > 0);
+            if pressed.send(()).is_err() {
+                return;
+            }
+        }
     });
-    press.await.context("cannot read the Enter key")
+    keys
 }
 
 #[cfg(test)]

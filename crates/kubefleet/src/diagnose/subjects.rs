@@ -17,7 +17,7 @@ pub(crate) struct Answer {
     pub(super) whole_fleet: bool,
     pub(super) placements: usize,
     pub(super) clusters: usize,
-    pub(super) diagnoses: Vec<Diagnosis>,
+    pub(crate) diagnoses: Vec<Diagnosis>,
     /// What could not be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unread: Vec<Unread>,

@@ -19,9 +19,11 @@ use fleet_sim::workloads::Behaviours;
 use serde_json::Value;
 
 use crate::agent::signals::Signals;
+use crate::cli::connection::HubFlags;
+use crate::dashboard::{self, Dashboard};
 use crate::output::{print, progress};
 use blueprint::Blueprint;
-use fleet::Fleet;
+use fleet::{Fleet, HUB};
 use merge::UserKubeconfig;
 
 /// Maximum number of simulated members. Each has its own API server of about 1 MiB.
@@ -36,7 +38,8 @@ const PROGRESS_STEPS: usize = 10;
 #[command(after_help = "Examples:
   kubefleet up
   kubefleet up --members 20 --data-dir ~/fleet
-  kubefleet up --fleet examples/fleets/regions.yaml --listen 127.0.0.1:0")]
+  kubefleet up --fleet examples/fleets/regions.yaml --listen 127.0.0.1:0
+  kubefleet up --dashboard")]
 pub(crate) struct Args {
     /// How many member clusters to simulate
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(..=i64::from(MEMBERS_MAX)))]
@@ -63,6 +66,9 @@ pub(crate) struct Args {
     /// Behaviour of the members' Pods: a list of rules in YAML (docs/SIMULATION.md)
     #[arg(long, value_name = "FILE")]
     behaviour: Option<PathBuf>,
+    /// Show the fleet in a browser too; port 0 selects a free port
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = dashboard::USUAL_ADDRESS)]
+    dashboard: Option<SocketAddr>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -126,6 +132,32 @@ async fn serve(
         None => None,
     };
     print(&next_steps(args, fleet.members(), merged.as_deref()))?;
+    let pages = match args.dashboard {
+        Some(address) => Some(pages(address, &args.kubeconfig).await?),
+        None => None,
+    };
+    let shown = async {
+        match pages {
+            Some(pages) => pages.serve().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = joined(fleet) => ended,
+        () = shown => Ok(()),
+    }
+}
+
+/// The dashboard of the fleet, with the kubeconfig that was written for it.
+async fn pages(address: SocketAddr, kubeconfig: &Path) -> anyhow::Result<Dashboard> {
+    let flags = HubFlags { namespace: None, context: Some(HUB.to_owned()), kubeconfig: Some(kubeconfig.to_owned()) };
+    let pages = Dashboard::open(address, dashboard::Settings { flags, ..Default::default() }).await?;
+    print(&format!("In a browser: {}\n\n", pages.link()))?;
+    Ok(pages)
+}
+
+/// Reports progress until all members have joined, then waits until an agent fails.
+async fn joined(fleet: &mut Fleet) -> anyhow::Result<()> {
     let all = fleet.members().len();
     let mut reported = 0;
     let report = |joined: usize| {

@@ -25,7 +25,7 @@ const LINES: [&str; 15] = [
 ];
 
 /// Commands with other errors, which have tests of their own: they talk to two clusters, or to none.
-const OPERATING: [&str; 6] = ["doctor", "install", "join", "leave", "mcp", "uninstall"];
+const OPERATING: [&str; 7] = ["dashboard", "doctor", "install", "join", "leave", "mcp", "uninstall"];
 
 /// Errors before a command does anything, with a part of the message.
 const WRONG: [(&str, &str); 6] = [

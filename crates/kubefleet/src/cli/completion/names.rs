@@ -209,10 +209,16 @@ mod tests {
         "mcp skipped_propagating_apis",
         "mcp allowed_propagating_apis",
         "mcp skipped_propagating_namespaces",
+        "dashboard address",
+        "dashboard skipped_propagating_apis",
+        "dashboard allowed_propagating_apis",
+        "dashboard skipped_propagating_namespaces",
     ];
     const FREE_ELSEWHERE: &[&str] = &[
         "up members",
         "up listen",
+        "up dashboard",
+        "demo dashboard",
         "diagnose refused",
         "hub-agent flags",
         "member-agent flags",
