@@ -61,6 +61,10 @@ pub struct Action {
 }
 
 impl Action {
+    pub fn changes_apply_strategy(&self) -> bool {
+        self.method == "PATCH" && self.body["spec"]["strategy"].get("applyStrategy").is_some()
+    }
+
     pub fn is_eviction(&self) -> bool {
         self.method == "POST" && self.path == KindId::of::<ClusterResourcePlacementEviction>().collection_path(None)
     }

@@ -35,19 +35,18 @@ pub(super) struct RestorePlan {
 }
 
 impl RestorePlan {
-    /// Both happen only after actions that the fleet gets time to settle after.
+    /// Both happen only after actions that the fleet gets time to settle after. A changed apply strategy is not taken back: members may
+    /// keep what they applied with it, or overwrite it with the old one, before the change is repeated.
     pub(super) fn draw(random: &mut Random, actions: &[Action]) -> Self {
         let pauses = actions.iter().zip(1..).filter(|(action, _)| action.next_after.is_none());
         let pauses: Vec<usize> = pauses.map(|(_, performed)| performed).collect();
         let first = random.index(pauses.len());
         let last = pauses.len().min(first + 1 + PAUSES_MAX);
-        let restore_after = random.pick(&pauses[first..last]).copied().unwrap_or_default();
-        Self {
-            back_up_after: pauses.get(first).copied().unwrap_or_default(),
-            restore_after,
-            raises_revision: random.chance(500),
-            ..Self::default()
-        }
+        let back_up_after = pauses.get(first).copied().unwrap_or_default();
+        let is_possible = |end: &usize| !actions[back_up_after..*end].iter().any(Action::changes_apply_strategy);
+        let possible: Vec<usize> = pauses[first..last].iter().copied().filter(is_possible).collect();
+        let restore_after = random.pick(&possible).copied().unwrap_or_default();
+        Self { back_up_after, restore_after, raises_revision: random.chance(500), ..Self::default() }
     }
 
     /// After a restore, returns once the number of the first action that users repeat.
