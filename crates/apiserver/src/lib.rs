@@ -6,7 +6,7 @@
 // Arithmetic that can panic, above all on times: `clippy.toml` names the types for which it is fine.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 // What only a feature uses is not used without it.
-#![cfg_attr(not(all(feature = "durable", feature = "tls")), allow(dead_code))]
+#![cfg_attr(not(all(feature = "durable", feature = "tls")), allow(dead_code, unused_imports))]
 
 mod apply;
 mod auth;
@@ -40,6 +40,7 @@ pub use auth::user::User;
 pub use discovery::info::KUBERNETES_VERSION;
 pub use embedded::{Embedded, EmbeddedError, Options, ROOT_CLUSTER};
 pub use http::body::ResponseBody;
+#[cfg(feature = "tls")]
 pub use http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 pub use http::limits::Limits;
 #[cfg(feature = "tls")]

@@ -7,6 +7,7 @@ pub(crate) mod edge;
 pub(crate) mod encode;
 mod front;
 pub(crate) mod gate;
+#[cfg(feature = "tls")]
 pub(crate) mod kubeconfig;
 pub(crate) mod limits;
 #[cfg(feature = "tls")]

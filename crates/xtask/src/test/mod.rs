@@ -71,6 +71,10 @@ const PARTS: &[Part] = &[
         name: "clippy",
         work: Work::Cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]),
     },
+    Part {
+        name: "features",
+        work: Work::Cargo(&["check", "--package", "apiserver", "--no-default-features", "--locked"]),
+    },
     Part { name: "dependencies", work: Work::Dependencies },
     Part { name: "tests", work: Work::Programs },
     Part { name: "documentation-tests", work: Work::Cargo(&["test", "--workspace", "--locked", "--doc"]) },
