@@ -35,16 +35,20 @@ pub(super) struct RestorePlan {
 }
 
 impl RestorePlan {
-    /// Both happen only after actions that the fleet gets time to settle after. A changed apply strategy is not taken back: members may
-    /// keep what they applied with it, or overwrite it with the old one, before the change is repeated.
+    /// Both happen only after actions that the fleet gets time to settle after. A changed apply strategy is not taken back, also
+    /// not from agents that have not received it yet: members may keep what they applied with it, or overwrite it with the old one,
+    /// before the change is repeated. Without a possible moment nothing is restored.
     pub(super) fn draw(random: &mut Random, actions: &[Action]) -> Self {
         let pauses = actions.iter().zip(1..).filter(|(action, _)| action.next_after.is_none());
         let pauses: Vec<usize> = pauses.map(|(_, performed)| performed).collect();
-        let first = random.index(pauses.len());
+        let acts_on_strategy = |from: usize, end: usize| actions[from..end].iter().any(Action::changes_apply_strategy);
+        let begin = |index: usize| index.checked_sub(1).map_or(0, |before| pauses[before]);
+        let starts: Vec<usize> = (0..pauses.len()).filter(|one| !acts_on_strategy(begin(*one), pauses[*one])).collect();
+        let Some(first) = random.pick(&starts).copied() else { return Self::default() };
         let last = pauses.len().min(first + 1 + PAUSES_MAX);
         let back_up_after = pauses.get(first).copied().unwrap_or_default();
-        let is_possible = |end: &usize| !actions[back_up_after..*end].iter().any(Action::changes_apply_strategy);
-        let possible: Vec<usize> = pauses[first..last].iter().copied().filter(is_possible).collect();
+        let possible: Vec<usize> =
+            pauses[first..last].iter().copied().filter(|end| !acts_on_strategy(back_up_after, *end)).collect();
         let restore_after = random.pick(&possible).copied().unwrap_or_default();
         Self { back_up_after, restore_after, raises_revision: random.chance(500), ..Self::default() }
     }
