@@ -44,7 +44,7 @@ fn object(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_user_with_too_many_watches_is_told_to_come_back() {
+async fn a_user_with_too_many_watches_gets_retry_after() {
     let limits = Limits { max_watches_per_user: 2, ..Limits::default() };
     let server = Embedded::start(Options { limits, ..Options::default() }).await.expect("a server");
     let (jane, joe) = (server.service(ROOT_CLUSTER, master("jane")), server.service(ROOT_CLUSTER, master("joe")));
@@ -87,7 +87,7 @@ async fn a_watch_that_is_not_read_ends_with_an_error_and_not_with_a_gap() {
 }
 
 #[tokio::test]
-async fn huge_selectors_are_answered_or_refused_but_never_fatal() {
+async fn huge_selectors_are_answered_or_refused() {
     let server = Embedded::start(Options::default()).await.expect("a server");
     let service = server.service(ROOT_CLUSTER, master("admin"));
     assert_eq!(send(&service, "POST", CONFIG_MAPS, &object("a")).await.0, 201);
@@ -133,7 +133,7 @@ async fn get(address: SocketAddr, ca_pem: &str, path: &str, filler: usize) -> hy
 }
 
 #[tokio::test]
-async fn a_request_line_without_end_is_refused_and_the_server_goes_on() {
+async fn an_endless_request_line_is_refused_and_the_server_continues() {
     let server = Embedded::start(Options::default()).await.expect("a server");
     let listening = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).await.expect("a listener");
     let (address, ca_pem) = (listening.address(), server.authority().ca_pem());

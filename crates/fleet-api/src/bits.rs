@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_as_published() {
+    fn known_answers_of_the_published_generator() {
         // The first numbers of splitmix64 from 0, and the test vectors of FNV-1a.
         assert_eq!(
             [1, 2].map(|count: u64| mixed(STEP.wrapping_mul(count))),

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_optional_lists_and_the_number_of_clusters_do_not_count() {
+    fn empty_optional_lists_and_the_number_of_clusters_are_not_hashed() {
         let plain: PlacementPolicy = read(r#"{"placementType":"PickN"}"#);
         let padded: PlacementPolicy = read(
             r#"{"placementType":"PickN","numberOfClusters":0,"clusterNames":[],"tolerations":[],"topologySpreadConstraints":[]}"#,

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_characters_are_spelled_out() {
+    fn hidden_characters_are_escaped() {
         assert_eq!(line("web: ready → ✓"), "web: ready → ✓");
         assert_eq!(line("a\n\tb\u{1b}[2Jc\u{9b}d\u{7f}"), r"a\n\tb\u{1b}[2Jc\u{9b}d\u{7f}");
         assert_eq!(line("\u{202e}evil\u{2066}\u{e0041}\u{200b}"), r"\u{202e}evil\u{2066}\u{e0041}\u{200b}");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_read_them_in_another_way() {
+    fn words_are_quoted_unless_they_are_safe_for_a_shell() {
         let quoted = |text: &str| shell_word(text).unwrap();
         assert_eq!(quoted("web-1.example.com/a=b"), "web-1.example.com/a=b");
         assert_eq!(quoted("web; touch x #"), "'web; touch x #'");
@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_keeps_its_meaning_and_has_nothing_hidden(text in any::<String>()) {
+        fn json_is_escaped_without_changing_its_value(text in any::<String>()) {
             let document = serde_json::to_string(&text).unwrap();
             let safe = json(&document);
             prop_assert!(!safe.chars().any(is_hidden), "{safe}");

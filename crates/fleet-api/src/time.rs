@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_instant_is_refused() {
+    fn invalid_times_are_refused() {
         assert!(serde_json::from_str::<Time>(r#""yesterday""#).is_err());
     }
 }

@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn audit_07_what_a_terminal_would_obey_is_escaped_and_reads_the_same(text in text()) {
+        fn audit_07_control_characters_are_escaped_and_read_back(text in text()) {
             let value = json!({"a": {"b": [text, {"c": "plain"}]}});
             let printed = to_string(&value);
             let hidden = |one: char| !matches!(one, '\n' | '\t') && safe_text::is_hidden(one);

@@ -206,7 +206,7 @@ fn unknown_fields_are_reported_with_their_paths() {
 }
 
 #[test]
-fn a_known_document_has_no_unknown_fields_and_a_malformed_one_says_what_is_wrong() {
+fn a_valid_document_has_no_unknown_fields_and_errors_of_a_malformed_one_are_named() {
     for crd in all_crds() {
         assert_eq!(unknown_fields(&crd, &sample_of(&crd, Fill::Everything)), [""; 0], "{}", crd.info.kind);
     }

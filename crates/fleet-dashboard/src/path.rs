@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_leave_their_segment() {
+    fn names_are_encoded_as_one_path_segment() {
         assert_eq!(run(None, "web-1"), "/runs/web-1");
         assert_eq!(of_run(Some("shop"), "web-1", "stop"), "/runs/web-1/stop?ns=shop");
         assert_eq!(cluster("../x?y#z"), "/clusters/..%2Fx%3Fy%23z");

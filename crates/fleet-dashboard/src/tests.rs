@@ -355,7 +355,7 @@ fn attributes(tag: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn hostile_texts_stay_texts_on_every_page() {
+fn untrusted_text_is_escaped_on_every_page() {
     for (name, page) in pages(HOSTILE) {
         assert!(page.contains("&lt;script&gt;alert(1)") || name == "signed out", "{name} does not show the text");
         for hidden in ['\u{202e}', '\u{200b}', '\u{1b}'] {
@@ -419,7 +419,7 @@ fn the_ids_of_a_page_are_distinct() {
 }
 
 #[test]
-fn actions_are_offered_to_those_who_may_perform_them() {
+fn only_permitted_actions_are_offered() {
     let run = run("web");
     let shown = |offers: Offers, read_only: bool| {
         RunPage { run: &run, offers, read_only, events: &[], all: false, now: now() }.content().into_string()
@@ -474,7 +474,7 @@ fn the_inbox_has_problems_first_and_nothing_of_a_healthy_fleet() {
 }
 
 #[test]
-fn members_are_grouped_by_what_was_asked_for() {
+fn members_are_grouped_by_the_requested_property() {
     let mut fleet = fleet("web");
     fleet.placements[0].namespace = None;
     fleet.members[0].labels =

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_and_made_small() {
+    fn a_failure_is_printed_with_a_minimized_input() {
         note_panics();
         assert_eq!(run(dislikes_x, b"fine").1, None);
         let failure = run(dislikes_x, b"some text with an x in it").1.unwrap_or_default();

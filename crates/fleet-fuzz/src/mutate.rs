@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_of_a_tree_is_found() {
+    fn every_node_of_a_tree_is_found() {
         let mut tree: Value = serde_json::from_str(r#"{"a":[1,2],"b":{"c":3}}"#).unwrap_or_default();
         let count = nodes(&tree);
         let found: BTreeSet<String> = (0..count)

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snapshots_keep_the_names_of_what_is_in_them() {
+    fn cached_snapshots_keep_the_names_of_their_resources() {
         let mut snapshot = json!({"metadata": {"name": "web-0-snapshot"}, "spec": {"selectedResources": [
             {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"},
              "metadata": {"name": "settings", "namespace": "shop", "labels": {"x": "y"}}},
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn works_lose_their_manifests_and_nothing_else() {
+    fn cached_works_drop_only_their_manifests() {
         let mut work = json!({"metadata": {"name": "w"}, "spec": {"workload": {"manifests": [{"kind": "Secret"}]}}});
         without_manifests(&mut work);
         assert_eq!(work, json!({"metadata": {"name": "w"}, "spec": {"workload": {"manifests": []}}}));

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placement_and_what_belongs_to_it_have_one_key() {
+    fn a_placement_and_its_dependents_have_the_same_key() {
         let placement = Obj::<Placement, Namespaced>::named("web", PlacementSpec::default()).in_namespace("shop");
         let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
         let mut snapshot = Obj::<Snapshot, Namespaced>::named("web-0-snapshot", spec).in_namespace("shop");
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_does_not_fit_a_label_belongs_to_nothing() {
+    fn a_name_that_is_no_label_value_has_no_placement() {
         let placement = Obj::<Placement, Cluster>::named("x".repeat(64), PlacementSpec::default());
         assert_eq!(key_of(&placement), None);
     }

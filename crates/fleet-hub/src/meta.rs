@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finalizers_come_once_and_go() {
+    fn a_finalizer_is_added_once_and_removed() {
         let object = ConfigMap::default();
         let held = with_finalizer(&with_finalizer(&object, "a"), "a");
         assert_eq!(held.metadata.finalizers, Some(vec!["a".to_owned()]));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn last_05_a_finalizer_that_is_there_keeps_its_place() {
+    fn last_05_an_existing_finalizer_keeps_its_position() {
         let mut object = ConfigMap::default();
         object.metadata.finalizers = Some(vec!["ours".to_owned(), "theirs".to_owned()]);
         assert_eq!(with_finalizer(&object, "ours"), object);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_of_the_latest_is_given_and_taken() {
+    fn the_latest_label_is_added_and_removed() {
         let mut object = ConfigMap::default();
         assert!(!is_latest(&object));
         set_latest(&mut object, true);

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placements_and_the_scheduler_are_shown_under_the_names_that_dashboards_know() {
+    fn placements_and_the_scheduler_have_the_metric_names_of_the_go_agents() {
         let metrics = HubMetrics::new(&HubOptions::default());
         let mut registry = Registry::default();
         metrics.register(&mut registry);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_were_not_used_for_longest_are_dropped_at_the_limit() {
+    fn the_least_recently_used_values_are_dropped_at_the_limit() {
         let mut recent = Recent::new(10);
         recent.used(&"a", || ((), 4));
         recent.used(&"b", || ((), 4));

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_without_a_possible_namespace_cannot_be_a_member() {
+    fn a_member_name_that_is_too_long_is_refused() {
         assert_eq!(MemberOptions::new("m1").unwrap().namespace.as_str(), "fleet-member-m1");
         assert!(MemberOptions::new("a.b").is_err(), "no namespace can be called so");
         assert!(MemberOptions::new("").is_err());

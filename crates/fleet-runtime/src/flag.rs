@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_setting_of_a_flag_is_told_even_if_it_was_cleared_only_for_a_moment() {
+    async fn every_setting_of_a_flag_is_delivered_even_if_it_was_cleared_only_briefly() {
         let (flag, told) = (Flag::default(), Arc::new(Mutex::new(0)));
         let task = tokio::spawn({
             let (flag, told) = (flag.clone(), told.clone());

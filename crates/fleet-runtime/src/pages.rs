@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_follow_the_tokens_and_keep_the_options() {
+    fn pages_follow_continue_tokens_and_keep_the_options() {
         let mut pages = Pages::new("/api/v1/pods", &[("labelSelector", Some("a in (b)")), ("fieldSelector", None)]);
         let first = "/api/v1/pods?limit=500&labelSelector=a%20in%20%28b%29";
         assert_eq!(pages.next_path().as_deref(), Some(first));

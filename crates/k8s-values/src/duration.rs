@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_durations() {
+    fn other_text_is_no_duration() {
         for text in [
             "",
             "+",
@@ -226,13 +226,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(nanoseconds in any::<i64>()) {
+        fn printed_durations_are_read_back(nanoseconds in any::<i64>()) {
             let duration = GoDuration::from_nanos(nanoseconds);
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in prop_oneof![".{0,12}", "[-+]?([0-9.]{0,40}(ns|us|ms|s|m|h)){0,3}"]) {
+        fn no_input_panics(text in prop_oneof![".{0,12}", "[-+]?([0-9.]{0,40}(ns|us|ms|s|m|h)){0,3}"]) {
             let _ = text.parse::<GoDuration>();
         }
     }

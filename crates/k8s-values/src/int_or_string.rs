@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_for_themselves_and_percentages_are_rounded_as_asked() {
+    fn numbers_are_absolute_and_percentages_are_rounded_as_requested() {
         assert_eq!(IntOrString::from(-3).scaled(10, Rounding::Up), Ok(-3));
         assert_eq!(IntOrString::from(4).scaled(100, Rounding::Up), Ok(4));
         for (text, up, down) in [("25%", 3, 2), ("-5%", 0, -1), ("+5%", 1, 0), ("100%", 10, 10)] {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_without_a_type_contain_numbers_and_texts() {
+    fn untyped_values_may_be_numbers_or_strings() {
         let read = |value: Value| IntOrString::of_value(&value);
         assert_eq!(read(2.into()), Some(IntOrString::Int(2)));
         assert_eq!(read("25%".into()), Some(IntOrString::from("25%")));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn other_strings_are_refused() {
         check_error("25", expect!["invalid value for IntOrString: invalid type: string is not a percentage"]);
         check_error(
             "x%",

@@ -102,7 +102,7 @@ mod tests {
 
     /// The examples of the RFC.
     #[test]
-    fn objects_merge_nulls_remove_and_the_rest_replaces() {
+    fn objects_merge_nulls_remove_and_other_values_replace() {
         for (document, patch, expected) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),

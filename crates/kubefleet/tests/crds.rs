@@ -37,7 +37,7 @@ fn a_directory_gets_the_committed_files() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_an_error_with_its_name_and_cause() {
+fn a_directory_that_cannot_be_created_is_an_error_with_its_name_and_cause() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();

@@ -142,7 +142,7 @@ fn on_a_terminal_the_tree_is_redrawn_and_the_user_is_prompted() {
 }
 
 #[test]
-fn on_a_terminal_ctrl_c_ends_it_cleanly_while_it_asks() {
+fn on_a_terminal_ctrl_c_ends_it_cleanly_at_a_prompt() {
     let temporary = tempfile::tempdir().unwrap();
     // Too low for the tree.
     let mut demo = Terminal::start(command(temporary.path()), 60, 8);

@@ -200,7 +200,7 @@ fn printed_fixes_work_with_a_real_kubectl() {
 }
 
 #[test]
-fn a_fix_is_what_stands_below_its_name() {
+fn a_fix_is_the_text_below_its_heading() {
     let output = "error: no [A]\n  why\n  fix: so\n    # a\n    kubectl delete crp a\nkubectl create -f - <<'EOF'\nkind: A\nEOF\n  or: so\n    kubectl edit crp a\n";
     assert_eq!(fix(output), "    # a\n    kubectl delete crp a\nkubectl create -f - <<'EOF'\nkind: A\nEOF");
     assert_eq!(fix("note: all is well\n"), "");

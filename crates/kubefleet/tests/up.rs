@@ -217,7 +217,7 @@ async fn a_data_directory_has_one_user_at_a_time_and_keeps_the_fleet() {
 }
 
 #[tokio::test]
-async fn a_member_that_is_on_its_way_out_is_not_waited_for() {
+async fn a_leaving_member_is_not_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = |members| ["--listen", "127.0.0.1:0", "--members", members, "--data-dir", "data"];
     let mut up = Up::start(directory.path(), &arguments("2"));
@@ -315,7 +315,7 @@ async fn a_file_describes_the_fleet_and_the_hub_keeps_what_users_change() {
 }
 
 #[tokio::test]
-async fn the_users_own_kubeconfig_is_touched_only_when_asked_and_given_back() {
+async fn the_kubeconfig_of_the_user_is_changed_only_with_merge_and_restored() {
     let directory = tempfile::tempdir().unwrap();
     let own = directory.path().join(".kube/config");
     let theirs = "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncontexts:\n- name: work\n  context: {cluster: c, user: u}\ncurrent-context: work\n";

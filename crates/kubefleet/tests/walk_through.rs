@@ -21,7 +21,7 @@ const FOUND: &str = "3";
 
 #[test]
 #[ignore = "needs a kubectl, named by KUBECTL"]
-fn the_page_about_a_staged_update_by_hand_is_true_with_kubectl() {
+fn the_page_about_staged_updates_is_true_with_kubectl() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/STAGED-UPDATE.md");
     let steps = steps(&std::fs::read_to_string(page).unwrap());
     assert!(steps.len() > 10, "the page has commands");

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_holds_what_its_name_says() {
+    fn every_file_has_the_key_or_certificate_of_its_name() {
         let directory = tempfile::tempdir().expect("temp dir");
         let pki = create(directory.path()).expect("pki");
         let starts = |path: &Path, label: &str| {

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_it_ends_a_program_that_would_run_for_ever() {
+    fn dropping_a_program_kills_it() {
         let directory = tempfile::tempdir().expect("temp dir");
         let started = Instant::now();
         drop(start(directory.path(), "while :; do sleep 60; done"));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_noticed_and_its_last_words_are_kept() {
+    fn a_failed_program_is_detected_and_its_last_output_kept() {
         let directory = tempfile::tempdir().expect("temp dir");
         let mut process = start(directory.path(), "echo no such flag >&2; exit 3");
         let status = process.child.wait().expect("wait");

@@ -44,7 +44,7 @@ async fn servers_on_one_etcd_are_separate_and_end_with_the_value() {
 }
 
 #[tokio::test]
-async fn no_server_at_all_is_refused() {
+async fn an_environment_without_servers_is_refused() {
     let refused = RealCluster::start(&Options { count: 0, ..Options::default() }).await.expect_err("refused");
     assert_eq!(refused.to_string(), "at least one API server must be started");
 }

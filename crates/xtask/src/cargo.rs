@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cargo_says_of_the_running_package_is_not_passed_on() {
+    fn cargo_variables_of_the_running_package_are_removed() {
         let removed: Vec<String> = command(&["--version"])
             .get_envs()
             .filter(|(_, value)| value.is_none())

@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn go_tags_say_what_is_written() {
+    fn fields_have_the_names_of_their_go_tags() {
         let mut out = BTreeMap::new();
         let source = "type A struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\t// X is `json:\"no\"`\n\tX *int32 `json:\"x,omitempty\"`\n\tY string `json:\"y\" protobuf:\"bytes,7,opt,name=y\"`\n}\n";
         parse_structs(source, &mut out);

@@ -121,7 +121,7 @@ fn rust_files(directory: &Path, out: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_source_file_opens_with_what_it_is_for() {
+fn every_source_file_begins_with_its_purpose() {
     let mut files = Vec::new();
     rust_files(&root().join("crates"), &mut files);
     let without_head: Vec<_> =
@@ -145,7 +145,7 @@ const PURE: &[(&str, &[&str])] =
     &[("does I/O", &["std::fs", "std::net", "std::env", "tokio::"]), ("logs", &["tracing::", "println!", "eprintln!"])];
 
 #[test]
-fn decisions_and_controllers_leave_tasks_clocks_chance_and_servers_to_the_runtime() {
+fn only_the_runtime_uses_tasks_clocks_random_numbers_and_requests() {
     let mut found = Vec::new();
     for (name, also) in [("fleet-api", PURE), ("fleet-core", PURE), ("fleet-hub", &[][..]), ("fleet-member", &[][..])] {
         let mut files = Vec::new();
@@ -200,7 +200,7 @@ fn product_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 #[test]
-fn what_is_forbidden_is_found_in_code_and_not_in_comments_or_tests() {
+fn forbidden_operations_are_found_in_code_but_not_in_comments_or_tests() {
     let text = "// spawn(x)\n#[cfg(test)]\nmod other;\nlet a = spawn(x); // why\n#[cfg(test)]\nmod tests {\nspawn(y)";
     let code: Vec<_> = product_code(text).filter(|(_, code)| code.contains("spawn(")).collect();
     assert_eq!(code, [(4, "let a = spawn(x); ")]);

@@ -97,7 +97,7 @@ fn every_item_of_the_audit_has_a_test_with_its_number() {
 }
 
 #[test]
-fn names_that_no_test_has_are_found() {
+fn cited_tests_that_do_not_exist_are_found() {
     let tests = functions("    async fn audit_01_a_b_c() {\nfn x_y_z_w<T>(t: T) {\n// fn not_a_real_one()\n");
     let tests: BTreeSet<String> = tests.map(str::to_owned).collect();
     let table = "| a | `x_y_z_w`, `audit_01_…`, `audit_02_…`, `gone_since_last_year`, `fleet-system`, `works` |\n`not_in_a_table_at_all`";

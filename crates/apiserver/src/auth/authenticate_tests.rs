@@ -78,7 +78,7 @@ fn a_static_token_is_its_user() {
 }
 
 #[test]
-fn a_bound_token_dies_with_time_account_and_object() {
+fn a_bound_token_is_invalid_after_expiry_or_deletion_of_account_or_object() {
     let fixture = fixture();
     let token = bound(&fixture, |_| ());
     assert_eq!(name(&fixture, &token), Ok("system:serviceaccount:ns:sa".to_owned()));
@@ -96,7 +96,7 @@ fn a_bound_token_dies_with_time_account_and_object() {
 }
 
 #[test]
-fn a_token_for_others_is_not_for_us() {
+fn a_token_for_another_audience_is_refused() {
     let fixture = fixture();
     let token = bound(&fixture, |claims| claims.aud = vec!["vault".to_owned()]);
     assert!(matches!(name(&fixture, &token), Err(TokenError::Audience(..))));
@@ -109,7 +109,7 @@ fn a_token_for_others_is_not_for_us() {
 }
 
 #[test]
-fn a_secret_token_works_while_the_secret_holds_it() {
+fn a_secret_token_is_valid_while_its_secret_has_it() {
     let fixture = fixture();
     let account = ObjectRef { name: "sa".to_owned(), uid: "u1".to_owned() };
     let token = fixture.authenticator.key().sign_secret_token("ns", &account, "s").unwrap();

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn anyone_who_has_logged_in_reads_discovery_and_nothing_else() {
+    fn authenticated_users_read_discovery_and_nothing_else() {
         let rbac = world();
         let jane = User::authenticated("jane", []);
         let path = |user: &User, path| {

@@ -47,7 +47,7 @@ fn audit_09_a_role_of_eight_million_combinations_is_compared_without_expanding_i
 }
 
 #[test]
-fn audit_09_a_comparison_beyond_the_limit_is_given_up() {
+fn audit_09_a_comparison_beyond_the_limit_is_refused() {
     // Every held rule leaves out another verb, group and resource, so that no two items are alike.
     let held: Vec<PolicyRule> = (0..200)
         .map(|left_out| {
@@ -99,7 +99,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn audit_09_what_is_missing_is_what_the_expansion_says(
+    fn audit_09_missing_rules_agree_with_an_expansion(
         held in prop::collection::vec(any_rule(), 0..6),
         wanted in prop::collection::vec(any_rule(), 0..4),
     ) {

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_may_hold_what_its_writer_holds() {
+    fn a_role_may_contain_only_permissions_of_its_writer() {
         let (rbac, jane) = world();
         assert_eq!(check_write(&rbac, &jane, RbacKind::Role, "ns", &role(&["get"]), None), Ok(()));
         let refused = check_write(&rbac, &jane, RbacKind::Role, "ns", &role(&["get", "delete"]), None).unwrap_err();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_may_grant_what_is_held_or_what_bind_allows() {
+    fn a_binding_may_grant_only_own_permissions_or_those_that_bind_allows() {
         let (rbac, jane) = world();
         let check = |value: &Value| check_write(&rbac, &jane, RbacKind::RoleBinding, "ns", value, None);
         assert_eq!(check(&binding("ClusterRole", "view")), Ok(()));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn extras_and_uid_are_taken_over_if_allowed() {
+    fn extras_and_uid_are_impersonated_if_allowed() {
         let user = ask(&[("impersonate-user", "joe"), ("impersonate-uid", "7"), ("impersonate-extra-scopes", "x")]);
         let user = user.unwrap().unwrap();
         assert_eq!((user.uid.as_str(), user.extra["scopes"].join(",")), ("7", "x".to_owned()));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_granted_is_refused_with_the_resource_in_the_text() {
+    fn impersonation_without_permission_is_refused_with_the_resource() {
         let refused = ask(&[("impersonate-user", "root")]).unwrap_err();
         assert_eq!(
             refused.message,

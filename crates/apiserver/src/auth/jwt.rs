@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_from_start_to_expiry() {
+    fn a_token_is_valid_from_its_start_to_its_expiry() {
         let at = |second| claims().check_time(Timestamp::from_second(second).unwrap());
         assert_eq!(at(99), Err(TokenError::NotYetValid));
         assert_eq!(at(100), Ok(()));

@@ -45,7 +45,7 @@ fn a_role_binding_counts_only_in_its_namespace() {
 }
 
 #[test]
-fn a_changed_binding_leaves_nothing_of_its_old_subjects() {
+fn a_changed_binding_grants_nothing_to_its_old_subjects() {
     let rbac = Rbac::default();
     rbac.set(RbacKind::ClusterRole, &role("", "reader", &["list"]));
     let of = |name: &str| binding("", "b", "ClusterRole", "reader", &json!([{"kind": "User", "name": name}]));
@@ -56,7 +56,7 @@ fn a_changed_binding_leaves_nothing_of_its_old_subjects() {
 }
 
 #[test]
-fn reasons_name_the_binding_or_what_was_not_found() {
+fn reasons_name_the_binding_or_the_missing_object() {
     let rbac = Rbac::default();
     rbac.set(RbacKind::Role, &role("ns", "reader", &["get"]));
     rbac.set(RbacKind::RoleBinding, &binding("ns", "b", "Role", "reader", &json!([{"kind": "Group", "name": "dev"}])));

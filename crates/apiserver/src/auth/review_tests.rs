@@ -88,7 +88,7 @@ fn access_reviews_answer_for_self_and_others() {
 }
 
 #[test]
-fn a_review_about_nothing_or_nobody_is_invalid() {
+fn a_review_without_attributes_or_user_is_invalid() {
     status(
         subject_access_review(&rbac(), json!({"spec": {}})),
         &expect![[

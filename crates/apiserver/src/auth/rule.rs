@@ -198,7 +198,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_rule_allows_exactly_what_it_names() {
+    fn a_rule_allows_only_its_verbs_and_resources() {
         let table = [
             ("get core pods", "get", on("pods", "a"), true),
             ("get core pods", "list", on("pods", ""), false),
@@ -313,7 +313,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_covered_is_listed_by_resource() {
+    fn uncovered_rules_are_listed_by_resource() {
         check_uncovered(&["get,list core pods"], &["get core pods"], &expect![[""]]);
         check_uncovered(
             &["get core pods"],

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_account_name_splits_into_what_it_was_made_of() {
+    fn a_service_account_username_has_namespace_and_name() {
         assert_eq!(split_service_account(&service_account_name("ns", "sa")), Some(("ns", "sa")));
         for other in ["jane", "system:serviceaccount:ns", "system:serviceaccount::x", "system:serviceaccount:a:b:c"] {
             assert_eq!(split_service_account(other), None, "{other}");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn user_info_leaves_out_what_is_empty() {
+    fn user_info_omits_empty_fields() {
         assert_eq!(
             User::anonymous().to_user_info().to_string(),
             r#"{"groups":["system:unauthenticated"],"username":"system:anonymous"}"#

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_goes_through_the_core_form_and_back() {
+    fn an_event_is_converted_to_the_core_group_and_back() {
         let new = kind("events.k8s.io", "v1", "Event").unwrap();
         let mut event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"},
             "regarding": {"kind": "Pod", "name": "p"}, "note": "n", "reportingController": "c", "reportingInstance": "i",
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_keeps_what_v1_cannot_say_in_annotations() {
+    fn an_autoscaler_keeps_v2_fields_in_v1_annotations() {
         let v1 = kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
         let mut object = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "metrics": [
             cpu_utilization(50), {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 70}}}]}});
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_are_left_alone() {
+    fn other_kinds_are_not_converted() {
         let pod = kind("", "v1", "Pod").unwrap();
         let mut object = json!({"a": 1});
         to_stored(pod, &mut object);

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_becomes_the_json_that_its_client_would_have_sent() {
+    fn a_protobuf_object_is_decoded_into_its_json() {
         let metadata = [bytes(1, b"web"), bytes(2, b""), bytes(8, b"")].concat();
         let entry = [bytes(1, b"key"), bytes(2, b"value")].concat();
         let body = sent("v1", "ConfigMap", &[bytes(1, &metadata), bytes(2, &entry)]);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_as_values_of_maps_stand_in_their_own_message() {
+    fn lists_as_values_of_maps_are_their_own_message() {
         let extra = bytes(5, &[bytes(1, b"k"), bytes(2, &[bytes(1, b"a"), bytes(1, b"b")].concat())].concat());
         let body = sent("authorization.k8s.io/v1", "SubjectAccessReview", &[bytes(2, &extra)]);
         let object = decode(&body, ("", "")).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         let refused = |body: &[u8]| decode(body, ("v1", "ConfigMap")).unwrap_err();
         expect!["provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"]
             .assert_eq(&refused(b"nonsense"));
@@ -445,7 +445,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_it_fail(content in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        fn no_input_panics(content in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let _ = decode(&[PREFIX, &content].concat(), ("v1", "Pod"));
             let _ = decode(&sent("apps/v1", "Deployment", &[content.into_iter().take(90).collect()]), ("", ""));
         }

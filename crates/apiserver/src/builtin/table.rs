@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_read_and_every_reference_leads_somewhere() {
+    fn every_line_is_parsed_and_every_reference_resolves() {
         assert!(definitions().len() > 500);
         for definition in definitions().values() {
             assert!(!definition.raw().is_null(), "{}", definition.name);

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_things_read_as_zero() {
+    fn absent_fields_are_zero() {
         let value = json!({"a": {"b": "x", "n": 3, "l": [1]}});
         assert_eq!(text(&value, "a.b"), "x");
         assert_eq!(text(&value, "a.c.d"), "");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_null_removes_without_making_parents() {
+    fn setting_null_removes_without_creating_parents() {
         let mut value = json!({"a": {"b": 1}});
         let object = value.as_object_mut().unwrap();
         set_path(object, "a.b", Value::Null);

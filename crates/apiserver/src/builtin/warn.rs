@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_as_addresses_are_advised_against() {
+    fn fqdn_endpoints_have_a_warning() {
         let slices = crate::builtin::kind("discovery.k8s.io", "v1", "EndpointSlice").unwrap();
         assert_eq!(warnings(slices, &json!({"addressType": "FQDN"}), None).len(), 1);
         assert_eq!(warnings(slices, &json!({"addressType": "IPv4"}), None), Vec::<String>::new());
     }
 
     #[test]
-    fn fractions_of_bytes_are_advised_against_wherever_bytes_are_asked_for() {
+    fn fractional_bytes_have_a_warning_in_every_field() {
         let resources = json!({"limits": {"cpu": "500m", "memory": "1500m"}, "requests": {"memory": "1Ki", "ephemeral-storage": "1m"}});
         let claim = json!({"resources": {"requests": {"storage": "100m"}, "limits": {"storage": "1Gi"}}});
         let spec = json!({

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_values_come_and_go_as_the_go_types_say() {
+    fn zero_values_are_written_as_by_the_go_types() {
         let out = round_trip(
             "io.k8s.api.apps.v1.Deployment",
             json!({"metadata": {"labels": {}, "name": ""}, "spec": {"replicas": 0, "minReadySeconds": 0, "paused": false}}),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_are_refused_in_the_words_of_go() {
+    fn wrong_types_have_the_error_text_of_go() {
         let deployment = "io.k8s.api.apps.v1.Deployment";
         refused(
             deployment,

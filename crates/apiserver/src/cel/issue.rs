@@ -30,7 +30,7 @@ pub(super) fn shown(issues: &[Issue], source: &str) -> String {
 }
 
 #[test]
-fn the_pointer_stands_below_the_place() {
+fn the_pointer_is_below_the_error_position() {
     let issue = Issue::new(9, "undefined field 'b'");
     assert_eq!(shown(&[issue], "self.a\n||self.b"), "ERROR: <input>:2:3: undefined field 'b'\n | ||self.b\n | ..^");
 }

@@ -115,7 +115,7 @@ fn macros() {
 }
 
 #[test]
-fn texts() {
+fn string_functions() {
     holds(
         r#"
         'hello'.contains('ell') && 'hello'.startsWith('he') && 'hello'.endsWith('lo') && 'hello'.size() == 5 && size('é') == 1
@@ -251,7 +251,7 @@ fn the_kubernetes_library() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_it_runs() {
+fn ill_typed_expressions_are_refused_before_evaluation() {
     for (source, part) in [
         ("1 + 'a' == 2", "1:3: found no matching overload for '_+_' applied to '(int, string)'"),
         ("nope(1)", "1:5: undeclared reference to 'nope' (in container '')"),
@@ -274,7 +274,7 @@ fn what_makes_no_sense_is_refused_before_it_runs() {
 }
 
 #[test]
-fn deep_and_long_sources_are_refused_not_followed() {
+fn deep_and_long_expressions_are_refused() {
     for source in [
         "(".repeat(5000) + "1" + &")".repeat(5000),
         "[".repeat(5000),

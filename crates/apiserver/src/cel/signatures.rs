@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_notation_of_the_table_is_read_as_meant() {
+    fn signatures_of_the_table_are_parsed() {
         assert_eq!(shown("optional.none", false), ["() optional_type(A)"]);
         assert_eq!(shown("orValue", true), ["(optional_type(A), A) A"]);
         assert_eq!(shown("getQuery", true), ["(kubernetes.URL) map(string, list(string))"]);

@@ -21,7 +21,7 @@ fn owned(name: &str, owners: &[Value]) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn background_deletion_takes_dependents_and_theirs() {
+async fn background_deletion_deletes_all_dependents() {
     let f = Fixture::new().await;
     let a = f.ok("POST", MAPS, config_map("a")).await;
     let b = f.ok("POST", MAPS, owned("b", &[owner(&a, false)])).await;
@@ -34,7 +34,7 @@ async fn background_deletion_takes_dependents_and_theirs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_living_owner_keeps_an_object_which_loses_the_other_reference() {
+async fn an_object_with_another_existing_owner_only_loses_a_reference() {
     let f = Fixture::new().await;
     let a = f.ok("POST", MAPS, config_map("a")).await;
     let b = f.ok("POST", MAPS, config_map("b")).await;
@@ -63,7 +63,7 @@ async fn foreground_deletion_waits_for_those_that_block() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_that_stops_blocking_lets_its_owner_go() {
+async fn an_owner_is_deleted_once_no_dependent_blocks() {
     let f = Fixture::new().await;
     let a = f.ok("POST", MAPS, config_map("a")).await;
     let mut held = owned("held", &[owner(&a, true)]);
@@ -90,7 +90,7 @@ async fn orphaned_dependents_stay_without_the_reference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_that_never_were_count_as_gone_but_unknown_kinds_do_not() {
+async fn nonexistent_owners_count_as_deleted_but_unknown_kinds_do_not() {
     let f = Fixture::new().await;
     let ghost = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "name": "ghost", "uid": "none"});
     f.ok("POST", MAPS, owned("kept", &[ghost("Mystery")])).await;
@@ -100,7 +100,7 @@ async fn owners_that_never_were_count_as_gone_but_unknown_kinds_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_wide_owner_takes_namespaced_dependents_along() {
+async fn a_cluster_scoped_owner_deletes_namespaced_dependents() {
     let f = Fixture::new().await;
     let definition = json!({"metadata": {"name": "owners.example.com"}, "spec": {"group": "example.com", "scope": "Cluster",
         "names": {"plural": "owners", "kind": "Owner"}, "versions": [{"name": "v1", "served": true, "storage": true,
@@ -120,7 +120,7 @@ async fn a_cluster_wide_owner_takes_namespaced_dependents_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_goes_with_its_content_once_finalizers_allow() {
+async fn a_namespace_is_deleted_with_its_content_after_all_finalizers() {
     let f = Fixture::new().await;
     f.ok("POST", "/api/v1/namespaces", json!({"metadata": {"name": "ns"}})).await;
     f.eventually("/api/v1/namespaces/ns/serviceaccounts/default", Value::is_object).await;
@@ -155,7 +155,7 @@ async fn a_namespace_goes_with_its_content_once_finalizers_allow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_starts_with_its_namespaces_and_equips_them() {
+async fn a_cluster_starts_with_its_namespaces_and_their_default_objects() {
     let f = Fixture::new().await;
     let list = f.ok("GET", "/api/v1/namespaces", Value::Null).await;
     let names: Vec<&str> =
@@ -180,7 +180,7 @@ impl TokenSigner for Signer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn token_secrets_are_filled_and_go_with_their_account() {
+async fn token_secrets_are_filled_and_deleted_with_their_account() {
     let f = Fixture::of(builder().token_signer(Arc::new(Signer))).await;
     f.eventually("/api/v1/namespaces/default/configmaps/kube-root-ca.crt", |m| m["data"]["ca.crt"] == "CA").await;
     f.ok("POST", "/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "robot"}})).await;
@@ -200,7 +200,7 @@ async fn token_secrets_are_filled_and_go_with_their_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_go_an_hour_after_their_last_change() {
+async fn events_are_deleted_an_hour_after_their_last_change() {
     let f = Fixture::new().await;
     let target = "/api/v1/namespaces/default/events/e";
     f.ok("POST", "/api/v1/namespaces/default/events", json!({"metadata": {"name": "e"}, "count": 1})).await;
@@ -230,7 +230,7 @@ async fn clusters_are_isolated_and_the_same_seed_gives_the_same_objects() {
 }
 
 #[tokio::test]
-async fn a_server_finds_its_clusters_again_and_goes_on() {
+async fn a_restarted_server_has_its_clusters() {
     let directory = tempfile::tempdir().unwrap();
     let start = || Builder::default().kinds(crate::testing::kinds()).data_dir(directory.path());
     let f = Fixture::of(start()).await;

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_short_unless_asked_or_failing() {
+    fn health_is_verbose_only_on_demand_or_on_failure() {
         let checks = |healthy| [Check { name: "ping", healthy: true }, Check { name: "storage", healthy }];
         let verbose = [("verbose".to_owned(), String::new())];
         let ask = |healthy, query: &[(String, String)]| health("readyz", None, &checks(healthy), query).unwrap();

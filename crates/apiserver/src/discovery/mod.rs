@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_storage_version_is_told_by_its_hash() {
+    fn the_storage_version_hash_is_published() {
         assert_eq!(storage_version_hash("apps/v1/Deployment"), "8aSe+NMegvE=");
         assert_eq!(storage_version_hash("/v1/Event"), "r2yiGXH7wu8=");
     }

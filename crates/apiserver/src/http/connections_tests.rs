@@ -62,7 +62,7 @@ async fn audit_14_a_new_connection_replaces_the_one_that_has_been_idle_longest()
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_14_one_address_cannot_take_all_places_without_authenticating() {
+async fn audit_14_one_address_cannot_use_all_connections_without_authentication() {
     let connections = Connections::new(LIMITS);
     let other = secured(&connections, peer(9));
     advance(SECOND).await;

@@ -200,7 +200,7 @@ async fn code(server: &Edge, line: &str, token: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn identity_and_access_decide_who_gets_in() {
+async fn authentication_and_authorization_are_checked() {
     let (server, _) = server_with(Limits::default());
     for (line, token, expected) in [
         ("GET /healthz", "", 200),
@@ -248,7 +248,7 @@ async fn refusals_are_status_objects() {
 }
 
 #[tokio::test]
-async fn impersonation_changes_who_the_request_counts_as() {
+async fn impersonation_changes_the_user_of_the_request() {
     let (server, toy) = server_with(Limits::default());
     let as_jane = |line: &str| request(line, "admin-token").header("impersonate-user", "jane");
     assert_eq!(send(&server, as_jane("GET /api/v1/configmaps"), "").await.0, 403);
@@ -259,7 +259,7 @@ async fn impersonation_changes_who_the_request_counts_as() {
 }
 
 #[tokio::test]
-async fn answers_come_in_the_form_that_was_asked_for() {
+async fn responses_have_the_requested_format() {
     let (server, _) = server_with(Limits::default());
     let get = |accept: &str| {
         request("GET /api/v1/namespaces/n/configmaps?includeObject=None", "admin-token")
@@ -318,7 +318,7 @@ async fn bodies_over_the_limit_are_refused() {
 }
 
 #[tokio::test]
-async fn a_panic_is_one_clients_problem() {
+async fn a_panic_fails_only_its_own_request() {
     let (server, _) = server_with(Limits::default());
     let (status, _, body) =
         send(&server, request("GET /api/v1/namespaces/n/configmaps/panic", "admin-token"), "").await;
@@ -327,13 +327,13 @@ async fn a_panic_is_one_clients_problem() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_takes_too_long_is_given_up() {
+async fn a_slow_request_times_out() {
     let (server, _) = server_with(Limits::default());
     assert_eq!(code(&server, "GET /api/v1/namespaces/n/configmaps/hang", "admin-token").await, 504);
 }
 
 #[tokio::test]
-async fn too_many_requests_are_told_to_come_back() {
+async fn too_many_requests_get_retry_after() {
     let (server, _) = server_with(Limits { max_reads: 1, ..Limits::default() });
     let line = "GET /api/v1/namespaces/n/configmaps/hang";
     let mut hanging = Box::pin(code(&server, line, "jane-token"));

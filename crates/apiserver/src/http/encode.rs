@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_json_passes_untouched() {
+    fn plain_json_is_unchanged() {
         let bytes = Bytes::from_static(b"{ \"a\" : 1 }");
         let out = encode(bytes.clone(), Output::default(), context(None)).unwrap();
         assert_eq!(out.as_ptr(), bytes.as_ptr());
     }
 
     #[test]
-    fn other_forms_are_made_from_the_object() {
+    fn other_formats_are_made_from_the_object() {
         let pod = json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"a": [1]}});
         let yaml = Output { format: Format::Yaml, ..Output::default() };
         assert_eq!(encoded(&pod, yaml, None), "kind: Pod\nmetadata:\n  name: p\nspec:\n  a:\n  - 1\n");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn large_answers_are_compressed_on_request() {
+    fn large_responses_are_compressed_on_request() {
         let large = Bytes::from(vec![b'x'; GZIP_FROM_BYTES]);
         let headers = |text: &'static str| HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(text))]);
         for (accept, expected) in [("gzip", true), ("deflate, gzip;q=0.5", true), ("gzip;q=0", false), ("br", false)] {

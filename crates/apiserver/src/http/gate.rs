@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_have_separate_places() {
+    fn reads_and_writes_have_separate_limits() {
         let gate = gate();
         let jane = User::authenticated("jane", []);
         let read = gate.request(&jane, "get").unwrap();

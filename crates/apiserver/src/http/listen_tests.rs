@@ -139,7 +139,7 @@ async fn a_certificate_of_another_authority_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_slow_to_ask_is_cut_off() {
+async fn a_slow_request_header_closes_the_connection() {
     let short =
         Limits { header_read: Duration::from_millis(50), handshake: Duration::from_millis(50), ..Limits::default() };
     let fixture = fixture(short).await;
@@ -195,7 +195,7 @@ async fn watch(stream: ClientStream<TcpStream>) -> hyper::Response<Incoming> {
 }
 
 #[tokio::test]
-async fn connections_over_the_limit_wait_for_a_place_while_all_are_in_use() {
+async fn connections_over_the_limit_wait_while_all_are_in_use() {
     let fixture = fixture(Limits { max_connections: 1, ..Limits::default() }).await;
     let first = watch(fixture.connect("http/1.1", None).await.unwrap()).await;
     let mut second = Box::pin(fixture.connect("http/1.1", None));
@@ -330,7 +330,7 @@ async fn served_for(bytes: usize, limits: Limits) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_13_a_client_that_does_not_read_is_cut_off() {
+async fn audit_13_a_client_that_does_not_read_is_disconnected() {
     let limits = Limits::default();
     let stalled = served_for(0, limits.clone()).await;
     assert!(stalled >= limits.write_stall && stalled <= limits.write_stall + Duration::from_secs(2), "{stalled:?}");
@@ -375,7 +375,7 @@ async fn audit_10_the_version_is_answered_while_the_runtime_is_busy() {
 }
 
 #[tokio::test]
-async fn audit_10_a_write_with_a_large_body_does_not_hold_up_other_requests() {
+async fn audit_10_a_write_with_a_large_body_does_not_block_other_requests() {
     let fixture = fixture(Limits::default()).await;
     let (address, tls) = (fixture.listening.address(), client_config(&fixture.authority, "http/1.1", None));
     let path = "/api/v1/namespaces/blocking/configmaps";

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_get_the_first_form_that_we_have() {
+    fn clients_get_the_first_supported_media_type() {
         use Endpoint::{Discovery, Objects, Plain, Watch};
         let kubectl_get = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         let kubectl_discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
@@ -232,13 +232,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_header_makes_it_fail(accept in "(application|json|yaml|[*/;=,. a-z0-9\"]){0,20}") {
+        fn no_input_panics(accept in "(application|json|yaml|[*/;=,. a-z0-9\"]){0,20}") {
             let _ = negotiate(Some(&accept), Endpoint::Objects);
         }
     }
 
     #[test]
-    fn refusals_say_what_would_be_accepted() {
+    fn not_acceptable_lists_the_supported_types() {
         let refused = negotiate(Some("text/plain"), Endpoint::Objects).unwrap_err();
         assert_eq!(refused.message, "only the following media types are accepted: application/json, application/yaml");
     }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_names_its_form() {
+    fn the_response_has_its_content_type() {
         let output = Output { shape: Shape::AggregatedDiscovery("v2"), ..Output::default() };
         assert_eq!(output.content_type(), "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
         assert_eq!(Output { format: Format::Yaml, ..Output::default() }.content_type(), "application/yaml");

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_taken_apart_as_kube_apiserver_does() {
+    fn urls_are_parsed_as_by_kube_apiserver() {
         for (line, expected) in [
             ("GET /api/v1/pods", "list /v1 |pods||"),
             ("GET /api/v1/pods?watch=true", "watch /v1 |pods||"),
@@ -255,7 +255,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_url_makes_it_fail(path in "/(api|apis|clusters|namespaces|v1|%2[0-9a-f]|[a-z./%?=&]){0,12}") {
+        fn no_input_panics(path in "/(api|apis|clusters|namespaces|v1|%2[0-9a-f]|[a-z./%?=&]){0,12}") {
             if let Ok(uri) = path.parse::<http::Uri>() {
                 let _ = parse(&http::Method::GET, &uri);
             }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_long_path_is_kept() {
+    fn the_remainder_of_a_long_path_is_kept() {
         let info = parse(&http::Method::GET, &"/api/v1/namespaces/n/pods/p/proxy/a/b".parse().unwrap()).unwrap();
         assert_eq!(info.resource.unwrap().rest, ["a", "b"]);
     }

@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_fail(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn no_input_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = user_of_subject(&bytes);
         }
     }

@@ -86,7 +86,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
-    async fn audit_13_a_write_that_the_peer_does_not_take_fails() {
+    async fn audit_13_a_write_that_the_peer_does_not_read_fails() {
         let (mut client, server) = duplex(16);
         let mut server = WriteTimeout::new(server, LIMIT);
         let started = Instant::now();

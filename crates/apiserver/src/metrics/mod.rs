@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_names_do_not_fill_the_memory() {
+    fn invented_names_do_not_grow_the_metrics() {
         let metrics = Metrics::default();
         for index in 0..MAX_SERIES + 5 {
             metrics.finished(&RequestLabels { resource: format!("r{index}"), ..pods("get") }, 404, Duration::ZERO);

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn all_references_lead_somewhere_in_both_formats() {
+    fn all_references_resolve_in_both_formats() {
         let catalog = sample();
         for (group, version) in catalog.group_versions() {
             let document = v3(group, version, catalog.resources(group, version).unwrap());

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn patch_offers_what_kubectl_looks_for() {
+    fn patch_lists_the_media_types_that_kubectl_needs() {
         let mut widget = resource("example.com", "v1", "Widget");
         widget.verbs = vec!["patch".to_owned()];
         let patch = |resource: &ApiResource| {

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_occurs_twice_becomes_a_component() {
+    fn repeated_schemas_become_components() {
         let template = object(&[("image", text())]);
         let root = object(&[("a", template.clone()), ("b", template), ("c", text())]);
         expect![[r##"
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_a_schema_says_is_printed() {
+    fn every_keyword_of_a_schema_is_printed() {
         let list = Node::new(Schema {
             json_type: JsonType::Array,
             description: Some("the list".to_owned()),

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_text_is_read_once_and_another_text_is_another_resource() {
+    fn equal_definitions_are_compiled_once() {
         let cache = CompiledDefinitions::default();
         let first = cache.resource_of(&definition("Cluster")).unwrap();
         let mut written_again = definition("Cluster");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_bytes_are_read_once_and_say_whether_they_are_served() {
+    fn equal_bytes_are_parsed_once() {
         let cache = CompiledDefinitions::default();
         let mut object = definition("Cluster");
         let fresh = cache.read(&object.to_string().into()).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_so_many_are_remembered() {
+    fn the_number_of_cached_definitions_is_limited() {
         let cache = CompiledDefinitions::default();
         for number in 0..=REMEMBERED_DEFINITIONS {
             let mut one = definition("Cluster");

@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_goes_allows_no_creates() {
+    fn a_terminating_definition_allows_no_creates() {
         let mut definition = cars();
         definition["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert!(!resource_of(&definition).unwrap().verbs.contains(&Verb::Create));
     }
 
     #[test]
-    fn taken_names_are_found() {
+    fn conflicting_names_are_found() {
         let first = resource_of(&cars()).unwrap();
         let mut definition = cars();
         definition["spec"]["names"] = json!({"plural": "trucks", "kind": "Car"});

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_repeated_parameter_the_first_counts() {
+    fn the_first_of_repeated_parameters_counts() {
         let options =
             Options::from_query([("labelSelector", "a=b"), ("labelSelector", "c=d"), ("limit", "1"), ("limit", "x")]);
         let options = options.unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_with_bookmarks_from_any_state_wants_initial_events() {
+    fn a_watch_with_bookmarks_without_a_version_sends_initial_events() {
         let wants = |pairs: &[(&str, &str)]| Options::from_query(pairs.iter().copied()).unwrap().wants_initial_events();
         assert_eq!(wants(&[("allowWatchBookmarks", "true")]), Some(true));
         assert_eq!(wants(&[("allowWatchBookmarks", "true"), ("resourceVersion", "0")]), Some(true));

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn both_fields_go_wherever_they_stand() {
+    fn both_fields_are_removed_at_every_depth() {
         for (object, expected) in [
             (json!({"apiVersion": "v1", "kind": "A"}), json!({})),
             (
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_stays() {
+    fn other_values_are_unchanged() {
         for text in ["", "[", "{\"a\":", "{\"kind\""] {
             assert_eq!(without_type(text.as_bytes()), text);
         }
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_else_changes(
+        fn other_fields_are_unchanged(
             texts in proptest::collection::btree_map("[a-z\"\\\\{}\\[\\],:]{0,6}|kind|apiVersion", ".{0,8}", 0..6),
             numbers in proptest::collection::btree_map("[a-z]{0,6}|kind", proptest::collection::vec(any::<i16>(), 0..3), 0..4),
         ) {

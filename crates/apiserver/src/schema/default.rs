@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_fills_what_is_absent_and_replaces_a_null_that_may_not_be() {
+    fn a_default_fills_absent_fields_and_invalid_nulls() {
         let schema = json!({"type": "object", "properties": {
             "a": {"type": "string", "default": "x"}, "b": {"type": "string", "default": "x", "nullable": true},
             "c": {"type": "string"}, "d": {"type": "string", "nullable": true},

@@ -174,7 +174,7 @@ mod tests {
 
     /// Texts on the left of `|` fit the format, those on the right do not.
     #[test]
-    fn each_format_knows_its_own() {
+    fn each_format_accepts_its_own_values() {
         let table = [
             (
                 "date-time",

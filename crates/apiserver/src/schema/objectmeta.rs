@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unknown_is_named_and_dropped() {
+    fn unknown_fields_are_named_and_dropped() {
         let mut metadata = json!({"name": "a", "owner": 1, "ownerReferences": [{"kind": "A", "x": 1}], "managedFields": [{"fieldsV1": {"f:a": {}}}]});
         assert_eq!(unknown_fields("metadata", &metadata), ["metadata.owner", "metadata.ownerReferences[0].x"]);
         prune(&mut metadata);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_explained() {
+    fn unreadable_metadata_is_explained() {
         let text = |metadata: Value| check("metadata", &metadata).map(|finding| finding.detail);
         assert_eq!(text(json!({"name": "a", "labels": null, "creationTimestamp": null})), None);
         assert_eq!(text(json!([])).unwrap(), "json: cannot unmarshal array into Go value of type v1.ObjectMeta");

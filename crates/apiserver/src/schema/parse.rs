@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_need_a_text_and_a_usable_message() {
+    fn rules_need_an_expression_and_a_valid_message() {
         check(
             with_spec(json!({"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [
                 {"rule": " "}, {"rule": "true", "message": "a\nb"}, {"rule": "true\n", "message": " "}, {"rule": "true\n&& true"},

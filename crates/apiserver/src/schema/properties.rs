@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn validation_never_panics_and_forgives_what_did_not_change(schema in schema(), value in document(), old in document()) {
+    fn validation_never_panics_and_accepts_unchanged_values(schema in schema(), value in document(), old in document()) {
         let strict = validate(&schema, &value, None);
         let lenient = validate(&schema, &value, Some(&old));
         prop_assert!(lenient.len() <= strict.len(), "{strict:?} {lenient:?}");
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn a_merge_patch_into_nothing_holds_no_nulls_in_its_fields(patch in object()) {
+    fn a_merge_patch_of_an_absent_value_has_no_null_fields(patch in object()) {
         fn clean(value: &Value) -> bool {
             value.as_object().is_none_or(|fields| fields.values().all(|value| !value.is_null() && clean(value)))
         }
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_json_patch_adds_it_can_remove(document in object(), key in "[a-z/~]{1,3}", value in document()) {
+    fn a_json_patch_can_remove_its_additions(document in object(), key in "[a-z/~]{1,3}", value in document()) {
         prop_assume!(document.get(&key).is_none());
         let path = format!("/{}", pointer_token(&key));
         let added = json_patch(&document, &json!([{"op": "add", "path": path, "value": value}])).unwrap();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_named_is_dropped_and_nothing_else() {
+    fn only_the_named_fields_are_dropped() {
         let mut value = messy();
         prune(&schema(), &mut value);
         let clean = json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "a"}, "spec": {

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_parsed_is_published_unchanged() {
+    fn a_parsed_schema_is_published_unchanged() {
         let source = json!({"type": "object", "description": "top", "required": ["spec"], "properties": {
             "spec": {"type": "object", "description": "d", "x-kubernetes-map-type": "atomic", "properties": {
                 "a": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 2.5, "exclusiveMaximum": true, "default": 1},

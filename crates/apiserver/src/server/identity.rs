@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn audit_18_numbers_that_were_shown_do_not_tell_the_next_one() {
+    fn audit_18_shown_numbers_do_not_predict_the_next_one() {
         let predicted = |identities: &Identities| {
             let shown = identities.number();
             Identities::new(Some(unmixed(shown))).number() == identities.number()

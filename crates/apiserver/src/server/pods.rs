@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_that_names_what_does_not_exist_is_refused() {
+    async fn a_pod_with_missing_references_is_refused() {
         let server = Embedded::start(Options::default()).await.unwrap();
         for (more, why) in [
             (json!({"serviceAccountName": "none"}), "service account default/none: serviceaccount \"none\" not found"),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_runtime_class_brings_overhead_and_places() {
+    async fn a_runtime_class_adds_overhead_and_scheduling() {
         let server = Embedded::start(Options::default()).await.unwrap();
         let class = json!({"metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "10m"}},
             "scheduling": {"nodeSelector": {"vm": "yes"}, "tolerations": [{"key": "vm", "operator": "Exists"}]}});

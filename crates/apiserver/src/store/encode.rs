@@ -143,7 +143,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_revision_is_filled_into_its_sorted_place() {
+    fn the_revision_is_inserted_at_its_sorted_position() {
         let object = json!({"kind": "A", "metadata": {"name": "x", "uid": "u", "resourceVersion": "7"}, "a": {}});
         let (bytes, at) = Encoded::new(&object).with_revision(42);
         assert_eq!(bytes, r#"{"a":{},"kind":"A","metadata":{"name":"x","resourceVersion":"42","uid":"u"}}"#);

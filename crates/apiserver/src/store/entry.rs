@@ -162,7 +162,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_index_holds_what_selectors_and_collectors_ask_for() {
+    fn the_index_has_the_fields_of_selectors_and_the_garbage_collector() {
         let index = Index::of(&json!({"metadata": {
             "uid": "u1", "labels": {"app": "web"}, "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"],
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u0", "blockOwnerDeletion": true}],

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_says_what_the_file_is() {
+    fn a_header_has_the_kind_and_version_of_the_file() {
         let whole = FileKind::Log.header(7);
         assert_eq!(FileKind::Log.read_header(7, &whole), Header::Whole);
         assert_eq!(FileKind::Snapshot.read_header(7, &whole), Header::Foreign);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_numbers_and_others_are_left_alone() {
+    fn file_names_have_numbers_and_other_files_are_ignored() {
         assert_eq!(FileKind::Log.name(3), "log-000000000003");
         let names =
             ["log-000000000012", "LOCK", "log-000000000003", "snapshot-000000000003", "log-x", "snapshot-1.tmp"];

@@ -219,14 +219,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_the_usual_one() {
+    fn the_checksum_is_crc32() {
         assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
         assert_eq!(crc32(b""), 0);
         assert_eq!(crc32(b"The quick brown fox jumps over the lazy dog"), 0x414F_A339);
     }
 
     #[test]
-    fn a_whole_frame_a_cut_one_and_a_damaged_one_are_told_apart() {
+    fn complete_truncated_and_damaged_frames_are_distinguished() {
         let mut data = Vec::new();
         let mut frame = Frame::start(&mut data);
         frame.text(b"hello");

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_print_as_kubectl_prints_them() {
+    fn durations_are_printed_as_by_kubectl() {
         for (seconds, expected) in [
             (-2, "<invalid>"),
             (-1, "0s"),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn date_cells_tell_bad_dates_from_missing_ones() {
+    fn invalid_and_missing_dates_are_distinguished() {
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
         assert_eq!(date_cell(&json!("2026-01-01T00:00:00Z"), now), json!("60s"));
         assert_eq!(date_cell(&json!("yesterday"), now), json!("<invalid>"));

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_find_what_they_name() {
+    fn paths_select_their_values() {
         for (path, expected) in [
             (".metadata.name", r#""n""#),
             ("metadata.name", r#""n""#),
@@ -475,7 +475,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_fail(text in r#"[.a\\\[\]?(@='"0-9:,* -]{0,30}"#) {
+        fn no_input_panics(text in r#"[.a\\\[\]?(@='"0-9:,* -]{0,30}"#) {
             let object = json!({"a": [{"a": 1}, {"a": "0"}]});
             if let Ok(path) = JsonPath::parse(&text) {
                 let _ = path.find(&object);

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_their_paging_and_rows_hold_what_was_asked_for() {
+    fn lists_keep_paging_and_rows_include_the_requested_object() {
         let list = json!({"metadata": {"resourceVersion": "9", "continue": "c"}, "items": [widget(), widget()]});
         let columns = Columns::custom(vec![column("Size", "integer", ".spec.size")]);
         let out = table(&columns, &list, IncludeObject::Metadata, false, "v1", now());

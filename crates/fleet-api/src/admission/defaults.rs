@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_almost_empty_placement_gets_everything() {
+    fn an_almost_empty_placement_gets_all_defaults() {
         check(
             json!({"resourceSelectors": []}),
             expect![[r#"
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_filled_by_itself() {
+    fn each_default_is_independent() {
         check(
             json!({
                 "resourceSelectors": [],
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_not_ours_and_specs_that_cannot_be_read_stay_as_they_are() {
+    fn unknown_fields_and_unreadable_specs_are_unchanged() {
         let filled =
             filled_placement(&json!({"spec": {"resourceSelectors": [], "other": 1, "policy": null}, "data": 2}));
         assert_eq!((&filled["spec"]["other"], &filled["data"]), (&json!(1), &json!(2)));
@@ -234,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn filling_in_twice_changes_nothing_more(object in placement_like()) {
+        fn applying_defaults_twice_changes_nothing_more(object in placement_like()) {
             let once = filled_placement(&object);
             prop_assert_eq!(filled_placement(&once), once);
         }

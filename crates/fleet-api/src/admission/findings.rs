@@ -68,19 +68,19 @@ mod tests {
     }
 
     #[test]
-    fn one_finding_stands_bare_and_several_in_brackets() {
+    fn several_findings_are_in_brackets() {
         assert_eq!(group(&["a"]).to_string(), "a");
         assert_eq!(group(&["a", "b"]).to_string(), "[a, b]");
     }
 
     #[test]
-    fn a_repeated_finding_stands_once() {
+    fn repeated_findings_are_listed_once() {
         assert_eq!(group(&["a", "a"]).to_string(), "a");
         assert_eq!(group(&["b", "a", "b"]).to_string(), "[b, a]");
     }
 
     #[test]
-    fn groups_dissolve_unless_a_prefix_holds_them() {
+    fn groups_without_a_prefix_are_flattened() {
         let mut outer = Findings::one("a");
         outer.absorb(group(&["b", "c"]));
         outer.absorb(Findings::none());

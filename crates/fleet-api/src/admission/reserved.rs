@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn audit_06_reserved_namespaces_take_no_placements_and_nothing_around_them() {
+    fn audit_06_reserved_namespaces_refuse_placements_and_related_kinds() {
         for namespace in ["fleet-member-a", "fleet-system", "kube-system", "fleet-x", "kube-x"] {
             for info in refused_kinds() {
                 for operation in [Operation::Create, Operation::Update] {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn audit_06_what_is_being_deleted_in_a_reserved_namespace_loses_its_finalizers() {
+    fn audit_06_terminating_objects_in_a_reserved_namespace_may_be_finalized() {
         let going = |made: &mut Value| made["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert!(verdict(Operation::Update, ResourceOverride::INFO, "fleet-member-a", going).is_allowed());
         let mut made = object(RP, "x", json!({}));

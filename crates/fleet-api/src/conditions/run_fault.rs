@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_that_is_none_says_what_was_found() {
+    fn a_missing_count_is_printed_as_found() {
         let problems = [("x", Some(SortingLabelProblem::NotAnInteger)), ("-1", None)];
         let texts = problems.map(|(value, problem)| ClusterCountProblem::not_a_count(value, problem).to_string());
         let lead = "invalid annotation kubernetes-fleet.io/number-of-clusters: ";

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_write_is_read_back() {
+    fn messages_are_parsed_back() {
         let word = |text: &str| text.to_owned();
         let faults = [
             RunFault::SnapshotNotFound { index: 1, placement: word("/p") },
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn older_wordings_mean_the_same() {
+    fn messages_of_older_releases_parse_alike() {
         let lead = "cannot continue the StagedUpdateRun: failed to initialize the stagedUpdateRun: failed to process the request due to a client error: ";
         check(
             &format!("{lead}no resourceSnapshots with index `1` found for resourcePlacement `example-placement`"),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_what_is_wrong_and_nothing_else() {
+    fn the_reason_is_extracted_without_its_prefix() {
         let lead = "cannot continue the updateRun: failed to validate the updateRun: ";
         let user = "failed to process the request due to a client error: ";
         assert_eq!(reason(&format!("{lead}{user}parent placement not found")), "parent placement not found");

@@ -14,7 +14,7 @@ fn cluster(text: &str) -> ClusterName {
 }
 
 #[test]
-fn every_declared_name_has_a_limit_and_refuses_what_is_not_a_name() {
+fn every_declared_name_has_a_limit_and_refuses_invalid_names() {
     for (name, max, accepts) in DECLARED {
         assert!(accepts(&"a".repeat((*max).min(63))), "{name} takes a name of its longest length");
         assert!(!accepts(&"a".repeat(max + 1)), "{name} refuses one byte more");
@@ -25,7 +25,7 @@ fn every_declared_name_has_a_limit_and_refuses_what_is_not_a_name() {
 }
 
 #[test]
-fn an_error_says_what_was_meant() {
+fn an_error_says_which_name_is_invalid() {
     let error = StageName::parse("Canary-1").unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -84,7 +84,7 @@ fn binding_names_are_cut_to_a_dns_label() {
 }
 
 #[test]
-fn evictions_of_a_drain_are_found_again() {
+fn evictions_of_a_drain_are_recognised_by_name() {
     let suffix = BindingSuffix::from_bits(0x00ab_cdef);
     let name = DrainEvictionName::new(&placement("web"), &cluster("member-1"), &suffix);
     assert_eq!(name.as_str(), "drain-eviction-web-member-1-00abcdef");

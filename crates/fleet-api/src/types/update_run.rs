@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_has_no_sign() {
+    fn a_wait_time_must_not_be_negative() {
         let wait = |text: &str| StageTask { wait_time: Some(text.to_owned()), ..StageTask::default() }.wait();
         assert_eq!(wait("1m30s"), Some(SignedDuration::from_secs(90)));
         assert_eq!(["-5s", "+5s", "-0", "", "1", "1d", "99999999999999999999h"].map(wait), [None; 7]);

@@ -238,7 +238,7 @@ mod tests {
             allowCoOwnership: true, serverSideApplyConfig: {force: true}, whenToTakeOver: Never}}";
 
     #[test]
-    fn a_replaced_spec_keeps_nothing_of_the_one_before() {
+    fn a_replaced_spec_keeps_no_old_fields() {
         let full = spec(FULL);
         assert_eq!(serde_json::to_value(full.apply_strategy.clone().unwrap()).unwrap().as_object().unwrap().len(), 6);
         let others = [

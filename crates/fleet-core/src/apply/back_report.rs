@@ -21,7 +21,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn applier_s55_the_status_is_reported_as_it_is_and_nothing_beside_it() {
+    fn applier_s55_only_the_status_is_reported_and_unchanged() {
         let now = Time::new(jiff::Timestamp::UNIX_EPOCH);
         let live = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 1},

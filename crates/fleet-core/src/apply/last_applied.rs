@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_compact_sorted_and_ends_with_a_line_end() {
+    fn the_annotation_is_compact_sorted_json_with_a_final_newline() {
         let mut desired = json!({
             "kind": "ConfigMap", "apiVersion": "v1", "data": {"b": "<1>", "a": 2},
             "metadata": {"annotations": {"kubernetes-fleet.io/spec-hash": "h", "kubernetes-fleet.io/last-applied-configuration": "old"}},

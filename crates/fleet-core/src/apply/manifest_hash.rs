@@ -33,7 +33,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_object_is_known_again_by_its_annotation() {
+    fn an_unchanged_manifest_is_recognised_by_the_annotation() {
         let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "app"}});
         let mut live = manifest.clone();
         assert_eq!(of_live(&live), None);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_compared_makes_a_manifest_a_new_one() {
+    fn only_compared_fields_change_the_hash_of_a_manifest() {
         let manifest = json!({"kind": "X", "metadata": {"name": "a"}, "spec": {"n": 1}});
         let relabelled = json!({
             "kind": "X", "spec": {"n": 1}, "status": {"seen": true},

@@ -58,14 +58,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_value_is_as_long_as_its_text() {
+    fn the_size_of_a_value_is_the_length_of_its_json() {
         for value in [json!(null), json!({"a": [1, 2.5, "ä\n"], "b": {}}), json!("x".repeat(9000))] {
             assert_eq!(bytes_of(&value), value.to_string().len());
         }
     }
 
     #[test]
-    fn only_the_same_text_has_the_same_fingerprint() {
+    fn only_equal_json_has_equal_fingerprints() {
         let prints: std::collections::BTreeSet<u64> =
             [json!({"a": 1}), json!({"a": 2}), json!({"a": "1"}), json!([]), json!({})]
                 .iter()

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_mean_nothing_are_refused() {
+    fn meaningless_policy_entries_are_refused() {
         let bad = |result: Result<(), BadEntry>| result.unwrap_err().to_string();
         assert_eq!(
             bad("a,Kube".parse::<List<NamespacePattern>>().map(drop)),

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn server_made_metadata_and_status_go() {
+    fn metadata_of_the_server_and_the_status_are_removed() {
         check(
             json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "status": {"phase": "Active"}, "data": {"status": "kept"},
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_of_earlier_applies_go_and_an_emptied_map_goes_with_them() {
+    fn annotations_of_earlier_applies_and_emptied_maps_are_removed() {
         let earlier = json!({
             "kubernetes-fleet.io/spec-hash": "h", "kubernetes-fleet.io/last-applied-configuration": "{}",
             "kubectl.kubernetes.io/last-applied-configuration": "{}", "deployment.kubernetes.io/revision": "3",
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn cluster_addresses_and_selectors_stay() {
+    fn cluster_addresses_and_selectors_are_kept() {
         check(
             json!({"kind": "Service", "spec": {"clusterIP": "10.0.0.7", "selector": {"a": "b"}}}),
             expect![[r#"{"kind":"Service","spec":{"clusterIP":"10.0.0.7","selector":{"a":"b"}}}"#]],
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_left_to_the_api_server() {
+    fn a_manifest_that_is_no_object_is_not_sanitized() {
         for odd in [json!(null), json!([1]), json!({"metadata": "text"}), json!({"metadata": {"annotations": [1]}})] {
             assert_eq!(sanitized(&odd), odd);
         }
     }
 
     #[test]
-    fn an_annotation_finds_its_place() {
+    fn an_annotation_is_added_with_its_parents() {
         for mut object in [json!({}), json!({"metadata": null}), json!({"metadata": {"annotations": "odd"}})] {
             annotate(&mut object, "k", "v".to_owned());
             assert_eq!(object, json!({"metadata": {"annotations": {"k": "v"}}}));
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_manifest_can_be_made_ready_to_apply(manifest in adversarial::object()) {
+        fn any_manifest_can_be_sanitized(manifest in adversarial::object()) {
             let clean = sanitized(&manifest);
             prop_assert_eq!(&sanitized(&clean), &clean);
             prop_assert_eq!(clean.get("status"), None);

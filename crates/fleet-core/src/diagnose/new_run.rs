@@ -124,7 +124,7 @@ mod tests {
     use super::numbered;
 
     #[test]
-    fn a_name_that_is_taken_counts_on() {
+    fn a_new_run_gets_the_next_free_number() {
         let check = |base: &str, taken: &[&str], expected: &str| {
             assert_eq!(numbered(base, |name| taken.contains(&name)), expected);
         };

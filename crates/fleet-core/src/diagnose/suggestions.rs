@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_names_are_proposed_and_far_ones_are_not() {
+    fn only_similar_names_are_suggested() {
         let names = ["example-placement", "web"];
         assert_eq!(nearest("exmaple-placement", names.into_iter()), Some("example-placement"));
         assert_eq!(nearest("wob", names.into_iter()), Some("web"));

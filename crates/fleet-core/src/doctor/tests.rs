@@ -307,7 +307,7 @@ fn limits_that_were_hit_are_reported() {
 }
 
 #[test]
-fn what_was_not_read_is_not_called_healthy() {
+fn unread_objects_are_not_reported_as_healthy() {
     check(
         |facts| facts.members[0].server = None,
         expect![[r#"

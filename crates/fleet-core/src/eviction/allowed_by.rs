@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_is_read_back_and_other_text_is_not_read() {
+    fn every_recorded_reason_is_read_back_and_other_text_is_ignored() {
         for reason in [AllowedBy::PlacementFailed, AllowedBy::NoBudget, AllowedBy::Budget { available: 2, total: 3 }] {
             assert_eq!(AllowedBy::parse(&reason.to_string()), Some(reason));
             assert_eq!(AllowedBy::of(&EvictionExecuted::from(reason)), Some(reason));

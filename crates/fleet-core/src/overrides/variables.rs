@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_labels_are_replaced_wherever_they_stand() {
+    fn variables_are_replaced_at_every_depth() {
         check(json!("${MEMBER-CLUSTER-NAME}"), expect![[r#""c1""#]]);
         check(
             json!({"${MEMBER-CLUSTER-NAME}-x": ["a ${MEMBER-CLUSTER-NAME} ${MEMBER-CLUSTER-NAME}", 1, null]}),

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_compared_place_by_place() {
+    fn lists_are_compared_by_index() {
         let containers = |images: &[&str]| json!({"spec": {"containers": images.iter().map(|image| json!({"image": image})).collect::<Vec<_>>()}});
         check(
             &[object("Pod", "a", containers(&["one", "two"]))],

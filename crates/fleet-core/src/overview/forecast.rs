@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_foreseen_with_what_it_captures_and_what_changes_where() {
+    fn a_forecast_has_the_snapshot_and_the_changes_per_cluster() {
         let mut world = RunFixture::new();
         world.join("a env=staging, b env=prod");
         check(
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_start_is_foreseen_with_its_reason_and_nothing_is_made_up() {
+    fn a_forecast_of_an_invalid_run_has_its_reason_and_no_changes() {
         let mut world = RunFixture::new();
         world.join("a env=staging, b env=prod");
         let _ = world.start(UpdateRunState::Run);

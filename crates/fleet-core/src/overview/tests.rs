@@ -112,7 +112,7 @@ both_scopes! {
 }
 
 #[test]
-fn a_cluster_that_fails_is_shown_with_what_it_says_and_when_it_is_stuck() {
+fn a_failing_cluster_is_shown_with_its_message_and_the_time_it_gets_stuck() {
     let mut world = RunFixture::<Cluster>::new();
     world.join("a env=prod, b env=staging");
     world.broken.insert("b".to_owned(), ("Applied", "NotAllWorkHaveBeenApplied"));
@@ -146,7 +146,7 @@ fn a_cluster_that_fails_is_shown_with_what_it_says_and_when_it_is_stuck() {
 }
 
 #[test]
-fn a_run_whose_status_lags_behind_its_bindings_does_not_wait_for_a_cluster_that_it_calls_pending() {
+fn clusters_with_lagging_statuses_are_not_shown_as_waited_for() {
     let mut world = RunFixture::<Cluster>::new();
     world.join("a env=prod, b env=staging");
     let _ = world.start(UpdateRunState::Run);
@@ -176,7 +176,7 @@ fn a_run_whose_status_lags_behind_its_bindings_does_not_wait_for_a_cluster_that_
 }
 
 #[test]
-fn a_run_that_rests_waits_for_its_user_and_one_that_failed_for_nothing() {
+fn a_stopped_run_waits_for_its_user_and_a_failed_one_for_nothing() {
     let mut world = RunFixture::<Cluster>::new();
     world.join("a env=prod");
     let _ = world.start(UpdateRunState::Initialize);
@@ -199,7 +199,7 @@ fn a_run_that_rests_waits_for_its_user_and_one_that_failed_for_nothing() {
 }
 
 #[test]
-fn an_approval_of_another_generation_is_shown_as_what_it_is() {
+fn an_approval_of_another_generation_is_shown_as_invalid() {
     let mut world = RunFixture::<Cluster>::new();
     world.strategy = Some(strategy(GATED));
     world.join("a env=staging");

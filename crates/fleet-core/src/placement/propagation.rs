@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn audit_19_secrets_stay_whatever_else_is_placed() {
+    fn audit_19_secrets_are_not_placed_if_disabled() {
         for apis in [Apis::AllBut(ApiList::default()), Apis::Only(ApiList::parse("v1/Secret,ConfigMap").unwrap())] {
             let placing = Propagation { apis, ..Propagation::default() };
             let keeping = Propagation { secrets_stay: true, ..placing.clone() };
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_hub_is_blocked_and_envelopes_are_not() {
+    fn kinds_of_the_hub_are_blocked_and_envelopes_are_not() {
         let propagation = Propagation::default();
         for blocked in [
             "/v1/Pod",
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_api_is_blocked_if_nothing_of_it_can_be_placed() {
+    fn a_group_version_is_blocked_if_all_its_kinds_are() {
         let list = || ApiList::parse("a.io; b.io/v2;c.io/v1/X").unwrap();
         let (skipping, only) = (propagation(Apis::AllBut(list())), propagation(Apis::Only(list())));
         for (group, version, skipped, left_out) in [
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_and_skipped_namespaces_stay() {
+    fn reserved_and_skipped_namespaces_are_not_placed() {
         let skipped = BTreeSet::from(["ops".to_owned()]);
         let propagation = Propagation { skipped_namespaces: skipped, ..Propagation::default() };
         for (namespace, blocked) in
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn core_events_do_not_come_along_while_their_twins_are_blocked() {
+    fn core_events_are_selected_only_if_both_groups_of_events_are_placed() {
         let event = Kind {
             group: String::new(),
             version: "v1".to_owned(),

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_order_that_loses_nothing_may_be_interrupted() {
+    fn only_a_safe_order_of_writes_passes_the_check() {
         assert!(check_every_prefix(&Relocation { order: ["put", "take"], old: true, new: false }).is_ok());
         assert!(check_every_prefix(&Relocation { order: ["take", "put"], old: true, new: false }).is_err());
     }

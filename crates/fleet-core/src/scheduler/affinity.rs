@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_of_nothing_hides_a_malformed_selector_but_not_a_malformed_sorter() {
+    fn a_zero_weight_hides_a_malformed_selector_but_not_a_malformed_sorter() {
         let selector = "preference: {labelSelector: {matchExpressions: [{key: a, operator: Is}]}}";
         assert_eq!(scores("a", &format!("{{weight: 0, {selector}}}")), "a=0");
         assert_eq!(
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_term_goes_unnoticed_behind_a_matching_one() {
+    fn a_malformed_term_after_a_matching_one_is_not_evaluated() {
         let malformed = "{labelSelector: {matchExpressions: [{key: x, operator: Is}]}}";
         assert_eq!(
             admitted("a x=1\nb", &format!("{{labelSelector: {{matchLabels: {{x: '1'}}}}}}, {malformed}")),

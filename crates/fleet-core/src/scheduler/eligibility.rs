@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_news_may_last_exactly_as_long_as_the_limit() {
+    fn a_cluster_is_eligible_up_to_and_including_the_limit() {
         check("m heartbeat=5m healthy=False:5m", expect!["eligible"]);
         check("m healthy=Unknown:10s", expect!["eligible"]);
     }

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_property_never_holds_and_hides_a_malformed_expression() {
+    fn an_absent_property_never_matches_and_hides_a_malformed_expression() {
         check("resources.kubernetes-fleet.io/total-memory", "Ne", &["4"], expect!["false"]);
         check("example.com/nothing", "What", &[], expect!["false"]);
     }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_name_no_property() {
+    fn unknown_property_names() {
         for name in ["total-ephemeral-storage", "total", "total-", "-cpu", "free-cpu", ""] {
             let name = format!("resources.kubernetes-fleet.io/{name}");
             let requirement =

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_policy_nothing_is_tolerated() {
+    fn without_a_policy_no_taint_is_tolerated() {
         let fleet = Fleet::parse("m taint=a:1");
         assert!(untolerated(fleet.facts()[0].taints, None).is_some());
     }

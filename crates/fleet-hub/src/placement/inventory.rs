@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selection_sees_what_it_asks_for_and_no_more() {
+    fn the_inventory_keeps_only_metadata_that_selection_reads() {
         let metadata: ObjectMeta = serde_json::from_value(json!({
             "name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "labels": {"x": "y"},
             "annotations": {"large": "…"}, "ownerReferences": [], "generation": 3,

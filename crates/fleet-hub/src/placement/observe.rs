@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_remembered_for_the_versions_it_was_taken_of() {
+    fn a_hash_is_reused_for_the_versions_it_was_computed_from() {
         let memory = Memory::default();
         let key = PlacementKey::parse("shop/web").unwrap();
         memory.note(&key, 1, Some("h".to_owned()));

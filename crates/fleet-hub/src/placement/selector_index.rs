@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn placements_are_found_by_what_they_select() {
+    fn placements_are_found_by_their_selectors() {
         let selectors = json!([
             {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"},
             {"group": "", "version": "v1", "kind": "Namespace", "name": "bare", "selectionScope": "NamespaceOnly"},
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_asks_for_its_kind_its_name_and_its_namespace() {
+    fn an_object_is_looked_up_by_kind_name_and_namespace() {
         check(
             index_keys_of::<Cluster>(&kind("ConfigMap", true), "shop", "settings"),
             expect![[r#"

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_are_named_as_selection_names_them() {
+    fn resources_have_the_names_that_selection_uses() {
         let words = ["apps", "v1", "Deployment", "deployments"].map(str::to_owned);
         let id = KindId::new(&words[0], &words[1], &words[2], &words[3]);
         let [group, version, kind, plural] = words;

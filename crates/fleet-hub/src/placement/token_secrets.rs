@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_known_until_it_is_gone() {
+    fn a_token_secret_is_known_until_it_is_deleted() {
         let (secret, other) =
             (KindId::new("", "v1", "Secret", "secrets"), KindId::new("x.io", "v1", "Secret", "secrets"));
         let token_secrets = TokenSecrets::default();

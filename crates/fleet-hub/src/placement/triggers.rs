@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_no_news_where_the_server_counts_the_rest() {
+    fn status_changes_of_kinds_with_a_generation_enqueue_nothing() {
         let check = |old: Value, new: Value| {
             let (old, new) = (object(old), object(new));
             only_status_changed(Event::new(&ObjectKey::cluster("a"), Some(&old), Some(&new)))

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_selected_is_watched() {
+    fn only_selectable_kinds_are_watched() {
         check(&[], expect![[""]]);
         check(
             &["rbac.authorization.k8s.io/v1/ClusterRole"],
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_found_by_their_three_words() {
+    fn kinds_are_found_by_group_version_and_kind() {
         let kinds = server();
         let found = kinds.find("apps", "v1beta1", "Deployment").map(|(kind, _)| (kind.preferred, kind.namespaced));
         assert_eq!(found, Some((false, true)));

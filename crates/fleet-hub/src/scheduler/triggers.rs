@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn members_matter_when_they_come_change_or_are_gone() {
+    fn created_changed_and_deleted_members_enqueue_placements() {
         let same = || Some(json!({}));
         assert!(!check(same(), same()));
         assert!(check(None, same()), "one that is found eligible, after a watch was cut");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_matters_when_it_goes() {
+    fn removing_a_taint_enqueues_placements() {
         let tainted = || Some(json!({"spec": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}}));
         assert!(!check(Some(json!({})), tainted()));
         assert!(check(tainted(), Some(json!({}))));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_matter_for_what_they_say_and_not_for_when() {
+    fn only_changed_values_of_reports_enqueue_placements() {
         let with = |status: Value| Some(json!({"status": status}));
         let later =
             json!({"properties": {"nodes": {"observationTime": NOW}}, "resourceUsage": {"observationTime": NOW}});
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_placement_only_its_coming_and_its_end_count() {
+    fn placements_are_enqueued_when_created_and_deleted() {
         let placement =
             |metadata: Value| object::<Placement, Cluster>(metadata, json!({"spec": {"resourceSelectors": []}}));
         let (plain, edited, going) = (
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_that_goes_frees_its_place() {
+    fn a_deleted_binding_enqueues_its_placement() {
         let spec = json!({"spec": {"state": "Bound", "resourceSnapshotName": "", "schedulingPolicySnapshotName": "",
             "targetCluster": "c1", "clusterDecision": {"clusterName": "c1", "selected": true, "reason": ""}}});
         let binding = |metadata: Value| object::<Binding, Namespaced>(metadata, spec.clone());
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_policy_snapshot_counts_what_scheduling_reads() {
+    fn only_fields_that_scheduling_reads_enqueue_policy_snapshots() {
         let snapshot = |metadata: Value, scheduled: &str| {
             let condition = json!({"type": "Scheduled", "status": scheduled, "reason": "R", "message": "",
                 "observedGeneration": 1, "lastTransitionTime": NOW});

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn series_have_the_known_names_and_vanish_with_their_run() {
+    fn series_have_the_names_of_the_go_agents_and_end_with_their_run() {
         let (metrics, run) = (RunMetrics::default(), ObjectKey::namespaced("shop", "run-1"));
         let status: UpdateRunStatus = serde_json::from_value(serde_json::json!({"conditions": [{
             "type": "Initialized", "status": "True", "reason": "UpdateRunInitializedSuccessfully", "message": "",

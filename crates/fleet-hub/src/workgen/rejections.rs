@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn last_09_refused_works_are_retried_after_seconds_and_then_less_and_less_often() {
+    fn last_09_rejected_works_are_retried_with_growing_delays() {
         let rejections = Rejections::default();
         let binding = ObjectKey::cluster("b");
         let mut now = Timestamp::UNIX_EPOCH;

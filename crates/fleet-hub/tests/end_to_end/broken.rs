@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::end_to_end::world::{MEMBERS, PLACEMENT, Running, World, conditions, shop};
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_cannot_be_read_keeps_what_it_has() {
+async fn an_unreadable_member_keeps_its_resources() {
     let world = World::without_schemas(&["c1", "c2"]).await;
     world.place("web", shop()).await;
     let running = world.start();
@@ -30,7 +30,7 @@ async fn a_member_that_cannot_be_read_keeps_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_could_not_be_read_and_is_deleted_gives_up_its_place() {
+async fn an_unreadable_member_that_is_deleted_loses_its_bindings() {
     let world = World::without_schemas(&["c1", "c2"]).await;
     world.place("web", shop()).await;
     let running = world.start();
@@ -48,7 +48,7 @@ async fn a_member_that_could_not_be_read_and_is_deleted_gives_up_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn broken_placements_bindings_and_snapshots_stop_nobody_else() {
+async fn unreadable_placements_bindings_and_snapshots_affect_no_other_placement() {
     let world = World::without_schemas(&["c1"]).await;
     let nonsense = |kind: &str, name: &str| {
         json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
@@ -94,7 +94,7 @@ async fn a_placement_that_becomes_unreadable_keeps_its_last_good_version() {
 
 /// It is no success, and no time heals it.
 #[tokio::test(start_paused = true)]
-async fn what_only_somebody_else_can_put_right_is_counted_as_such_and_not_tried_again() {
+async fn errors_that_need_a_user_are_counted_and_not_retried() {
     let world = World::new(&["c1"]).await;
     let rank = json!({"example.com/rank": {"value": "1", "observationTime": "2026-01-01T00:00:00Z"}});
     world.patch(&format!("{MEMBERS}/c1/status"), json!({"status": {"properties": rank}})).await;
@@ -128,7 +128,7 @@ async fn what_only_somebody_else_can_put_right_is_counted_as_such_and_not_tried_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_no_label_can_carry_is_told_and_let_be() {
+async fn a_name_that_is_no_label_value_is_reported_and_not_retried() {
     let world = World::without_schemas(&["c1"]).await;
     let long = "x".repeat(64);
     world.place(&long, shop()).await;
@@ -156,7 +156,7 @@ async fn a_name_that_no_label_can_carry_is_told_and_let_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_holds_back_no_rollout_but_its_own() {
+async fn an_unreadable_object_defers_only_its_own_rollout() {
     let world = World::without_schemas(&["c1", "c2"]).await;
     let (running, members) = (world.start(), world.members());
     running.at_rest(&members).await;
@@ -310,7 +310,7 @@ fn panics(running: &Running) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_without_sense_of_any_kind_stop_nobody_else() {
+async fn meaningless_objects_of_any_kind_affect_no_other_placement() {
     let world = World::without_schemas(&["c1", "c2"]).await;
     world.create("/api/v1/namespaces", json!({"metadata": {"name": "fleet-member-c1"}})).await;
     world.config_map("settings", "1").await;

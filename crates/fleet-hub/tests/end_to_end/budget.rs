@@ -62,7 +62,7 @@ async fn an_update_costs_three_writes_per_cluster_and_a_first_rollout_four() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_is_told_of_in_between_only_if_it_takes_longer_than_a_second_and_then_once() {
+async fn an_interim_status_is_written_once_if_a_step_takes_longer_than_a_second() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;
@@ -98,7 +98,7 @@ async fn a_step_is_told_of_in_between_only_if_it_takes_longer_than_a_second_and_
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_several_slow_steps_each_is_told_once() {
+async fn each_slow_step_is_reported_once() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;

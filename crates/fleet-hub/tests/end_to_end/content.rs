@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::end_to_end::world::{PLACEMENT, World, shop, shop_on};
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_read_again_while_the_versions_stay() {
+async fn unchanged_objects_are_not_read_again() {
     let world = World::new(&["c1", "c2"]).await;
     for name in ["a", "b", "c"] {
         world.config_map(name, "1").await;
@@ -45,7 +45,7 @@ async fn many_objects_of_a_kind_are_read_by_one_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_21_changes_are_collected_and_frozen_when_their_time_has_come() {
+async fn placement_21_changes_are_collected_for_the_configured_delay() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop()).await;
     let running = world.start_with(HubOptions::default());
@@ -70,7 +70,7 @@ async fn placement_21_changes_are_collected_and_frozen_when_their_time_has_come(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_is_taken_back_in_time_leaves_no_trace() {
+async fn a_change_reverted_within_the_delay_makes_no_snapshot() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;
@@ -88,7 +88,7 @@ async fn a_change_that_is_taken_back_in_time_leaves_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_of_service_accounts_stay_and_are_looked_into_once() {
+async fn token_secrets_are_not_placed_and_are_read_once() {
     let world = World::new(&["c1"]).await;
     world.create("/api/v1/namespaces/shop/serviceaccounts", json!({"metadata": {"name": "robot"}})).await;
     let secrets = "/api/v1/namespaces/shop/secrets";
@@ -131,7 +131,7 @@ async fn placement_50_nothing_is_read_for_placements_that_runs_roll_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_48_a_placement_that_is_left_to_runs_keeps_what_it_has_and_takes_no_more() {
+async fn placement_48_an_external_placement_keeps_its_resources_and_rolls_out_no_more() {
     let world = World::new(&["c1", "c2"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;

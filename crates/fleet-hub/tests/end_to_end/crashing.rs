@@ -22,7 +22,7 @@ async fn kill_after(running: Running, writes: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_may_die_at_any_write_of_an_update() {
+async fn a_hub_may_crash_at_any_write_of_an_update() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "0").await;
     world.place("web", shop()).await;
@@ -49,7 +49,7 @@ async fn a_hub_may_die_at_any_write_of_an_update() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_may_die_at_any_write_of_a_first_rollout_and_of_its_end() {
+async fn a_hub_may_crash_at_any_write_of_a_first_rollout_and_of_a_removal() {
     let world = World::new(&["c1", "c2"]).await;
     world.config_map("settings", "0").await;
     let members = world.members();
@@ -88,7 +88,7 @@ async fn settle_or_die(running: Running, life: &Life) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_24_a_group_of_snapshots_that_was_begun_is_completed_under_its_index() {
+async fn placement_24_an_incomplete_snapshot_group_is_completed_under_its_index() {
     let whole = ["web-0-0: b", "web-0-1: c", "web-0-snapshot*: shop a"];
     let mut interrupted = 0;
     for writes in 0..8 {
@@ -121,7 +121,7 @@ async fn placement_24_a_group_of_snapshots_that_was_begun_is_completed_under_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_25_content_that_is_taken_back_while_the_hub_is_down_needs_no_new_snapshot() {
+async fn placement_25_content_reverted_while_the_hub_is_down_needs_no_new_snapshot() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;

@@ -91,7 +91,7 @@ async fn scheduling_48_a_drained_cluster_is_empty_until_it_is_uncordoned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_49_where_a_budget_blocks_everything_the_cluster_is_cordoned_and_keeps_what_it_has() {
+async fn scheduling_49_a_blocking_budget_leaves_the_cluster_cordoned_with_its_resources() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.place("web", shop()).await;
     world.budget("web", json!({"minAvailable": 3})).await;

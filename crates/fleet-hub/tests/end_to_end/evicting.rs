@@ -30,7 +30,7 @@ fn not_rolled_out(mut spec: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_1_3_5_6_scheduling_45_47_what_cannot_be_evicted_is_told_once_and_for_all() {
+async fn ev_1_3_5_6_scheduling_45_47_invalid_evictions_are_terminal_and_say_why() {
     let world = World::new(&["c1"]).await;
     world.place("waits", not_rolled_out(shop())).await;
     let mut fixed = not_rolled_out(shop());
@@ -101,7 +101,7 @@ async fn ev_2_a_placement_that_is_being_deleted_is_not_evicted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn decided_evictions_cost_a_restart_nothing() {
+async fn a_restart_reads_and_writes_nothing_for_completed_evictions() {
     let world = World::new(&[]).await;
     let running = world.start();
     for number in 0..5 {
@@ -161,7 +161,7 @@ const EXECUTED: &str = "Valid=True Eviction is valid\nExecuted=True Eviction is 
 const BLOCKED: &str = "Valid=True Eviction is valid\nExecuted=False Eviction is blocked";
 
 #[tokio::test(start_paused = true)]
-async fn ev_9_scheduling_41_42_an_evicted_cluster_is_left_and_picked_again_unless_it_is_tainted() {
+async fn ev_9_scheduling_41_42_an_evicted_cluster_is_picked_again_unless_it_is_tainted() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;
@@ -189,7 +189,7 @@ async fn ev_9_scheduling_41_42_an_evicted_cluster_is_left_and_picked_again_unles
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_8_scheduling_43_46_a_budget_blocks_for_ever_and_a_new_eviction_tries_again() {
+async fn ev_8_scheduling_43_46_a_blocked_eviction_stays_blocked_and_a_new_one_is_decided_again() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.place("web", shop()).await;
     world.budget("web", json!({"minAvailable": 3})).await;
@@ -224,7 +224,7 @@ async fn ev_8_scheduling_43_46_a_budget_blocks_for_ever_and_a_new_eviction_tries
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_44_budgets_of_a_number_of_clusters_may_be_in_percent() {
+async fn scheduling_44_budgets_of_pick_n_placements_may_be_percentages() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.place("web", shop_on(3)).await;
     let (running, members) = (world.start(), world.members());
@@ -252,7 +252,7 @@ async fn scheduling_44_budgets_of_a_number_of_clusters_may_be_in_percent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_evictions_never_pass_one_budget_together() {
+async fn two_concurrent_evictions_do_not_exceed_one_budget() {
     let world = World::new(&["c1", "c2", "c3", "c4"]).await;
     world.place("web", shop()).await;
     world.place("other", shop()).await;
@@ -284,7 +284,7 @@ async fn two_evictions_never_pass_one_budget_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_9_what_failed_costs_no_budget() {
+async fn ev_9_failed_clusters_use_no_budget() {
     let world = World::new(&["c1", "c2"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;
@@ -300,7 +300,7 @@ async fn ev_9_what_failed_costs_no_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_that_died_between_the_steps_of_an_eviction_goes_on_where_it_was() {
+async fn a_hub_that_crashed_during_an_eviction_completes_it() {
     let world = World::new(&["c1", "c2"]).await;
     world.place("web", shop()).await;
     world.budget("web", json!({"minAvailable": 1})).await;
@@ -334,7 +334,7 @@ async fn a_hub_that_died_between_the_steps_of_an_eviction_goes_on_where_it_was()
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_4_a_cluster_that_is_just_being_picked_again_is_not_evicted() {
+async fn ev_4_a_cluster_with_two_bindings_is_not_evicted() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop()).await;
     let (running, members) = (world.start(), world.members());

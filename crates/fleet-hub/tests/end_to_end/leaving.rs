@@ -36,7 +36,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_01_the_namespace_of_a_member_without_an_agent_goes_with_the_member() {
+async fn last_01_the_namespace_of_a_member_without_an_agent_is_deleted_with_the_member() {
     let (world, running) = ghost().await;
     world.remove_ghost().await;
     tokio::time::sleep(GONE_WITHIN).await;
@@ -45,7 +45,7 @@ async fn last_01_the_namespace_of_a_member_without_an_agent_goes_with_the_member
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_01_a_hub_agent_that_was_away_lets_the_namespace_go_when_it_starts() {
+async fn last_01_a_restarted_hub_agent_finalizes_the_namespace() {
     let (world, running) = ghost().await;
     running.stop().await;
     world.remove_ghost().await;
@@ -59,7 +59,7 @@ async fn last_01_a_hub_agent_that_was_away_lets_the_namespace_go_when_it_starts(
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_01_a_member_comes_back_under_the_name_of_one_whose_namespace_hangs() {
+async fn last_01_a_member_rejoins_under_a_name_whose_namespace_is_stuck() {
     let (world, running) = ghost().await;
     running.stop().await;
     world.remove_ghost().await;
@@ -77,7 +77,7 @@ async fn last_01_a_member_comes_back_under_the_name_of_one_whose_namespace_hangs
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_20_a_member_that_comes_back_gets_no_works_of_its_former_membership() {
+async fn audit_20_a_member_that_rejoins_gets_no_works_of_its_former_membership() {
     let (world, running) = ghost().await;
     world.remove_ghost().await;
     let identity = json!({"kind": "User", "name": "ghost", "apiGroup": "rbac.authorization.k8s.io"});

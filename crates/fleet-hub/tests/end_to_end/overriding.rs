@@ -65,7 +65,7 @@ async fn last_words(world: &World) -> String {
 const SLOW: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]
-async fn placement_62_63_64_an_override_comes_changes_and_goes_one_cluster_after_the_other() {
+async fn placement_62_63_64_an_override_is_added_changed_and_removed_cluster_by_cluster() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "1").await;
     let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
@@ -131,7 +131,7 @@ async fn placement_62_63_64_an_override_comes_changes_and_goes_one_cluster_after
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_63_clusters_that_are_held_back_stay_available_when_the_history_of_their_override_is_trimmed() {
+async fn placement_63_waiting_clusters_stay_available_when_the_history_of_their_override_is_trimmed() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
     let rules = |value: &str| json!([patching(Value::Null, "/metadata/annotations", json!({"note": value}))]);
@@ -203,7 +203,7 @@ async fn placement_66_70_73_each_cluster_gets_its_own_values() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_70_a_label_that_an_override_misses_is_noticed_when_it_comes_and_not_when_it_changes() {
+async fn placement_70_adding_a_missing_label_enqueues_the_override_and_changing_it_does_not() {
     let world = World::new(&["c1", "c2"]).await;
     let region = |value: &str| json!({"metadata": {"labels": {"region": value}}});
     world.patch(&format!("{MEMBERS}/c2"), region("eu")).await;
@@ -231,7 +231,7 @@ async fn placement_70_a_label_that_an_override_misses_is_noticed_when_it_comes_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_override_that_can_never_be_frozen_is_told_and_holds_up_nobody() {
+async fn an_override_that_cannot_be_snapshotted_is_reported_and_blocks_no_other_placement() {
     let world = World::new(&["c1"]).await;
     let name = "n".repeat(64);
     let rules = json!([patching(Value::Null, "/metadata/annotations", json!({"note": "a"}))]);
@@ -252,7 +252,7 @@ async fn an_override_that_can_never_be_frozen_is_told_and_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_override_that_somebody_has_broken_says_so() {
+async fn a_corrupted_override_snapshot_is_reported() {
     let world = World::new(&["c1"]).await;
     let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
     let rules = |note: &str| json!([patching(Value::Null, "/metadata/annotations", json!({"note": note}))]);
@@ -284,7 +284,7 @@ fn gadgets() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_override_meets_what_is_in_an_envelope_as_soon_as_the_hub_knows_its_kind() {
+async fn an_override_applies_to_enveloped_resources_as_soon_as_their_kind_is_served() {
     let world = World::new(&["c1"]).await;
     let gadget = json!({"apiVersion": "test.io/v1", "kind": "Gadget", "metadata": {"name": "lamp"}});
     let envelope = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourceEnvelope",
@@ -348,7 +348,7 @@ async fn placement_67_an_override_that_cannot_be_applied_is_explained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_68_works_that_the_server_refuses_are_explained_and_tried_again_when_they_change() {
+async fn placement_68_rejected_works_are_explained_and_retried_when_they_change() {
     let world = World::new(&["c1"]).await;
     let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
     let rules = |value: Value| json!([patching(Value::Null, "/metadata/annotations", value)]);
@@ -408,7 +408,7 @@ async fn placement_76_overrides_of_a_namespace_reach_its_own_placements() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_65_of_two_overrides_of_one_field_that_of_the_resource_wins() {
+async fn placement_65_a_resource_override_wins_over_a_cluster_resource_override() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     let everywhere = json!([patching(Value::Null, "/metadata/annotations", json!({"from": "cluster"}))]);
@@ -428,7 +428,7 @@ async fn placement_65_of_two_overrides_of_one_field_that_of_the_resource_wins() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_69_a_resource_that_is_deleted_for_a_cluster_is_kept_off_it() {
+async fn placement_69_a_delete_override_keeps_a_resource_off_the_cluster() {
     let world = World::new(&[]).await;
     world.join("c1", json!({"env": "test"})).await;
     world.join("c2", json!({"env": "prod"})).await;
@@ -452,7 +452,7 @@ async fn placement_69_a_resource_that_is_deleted_for_a_cluster_is_kept_off_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_71_overrides_for_others_are_not_for_this_placement() {
+async fn placement_71_overrides_that_name_another_placement_do_not_apply() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     let rules = json!([patching(Value::Null, "/metadata/annotations", json!({"from": "override"}))]);
@@ -479,7 +479,7 @@ async fn placement_71_overrides_for_others_are_not_for_this_placement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_72_where_only_the_namespace_is_placed_only_its_override_counts() {
+async fn placement_72_with_a_namespace_only_placement_only_the_override_of_the_namespace_applies() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     let rules = |from: &str| json!([patching(Value::Null, "/metadata/annotations", json!({"from": from}))]);
@@ -501,7 +501,7 @@ async fn placement_72_where_only_the_namespace_is_placed_only_its_override_count
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_74_what_is_in_an_envelope_is_overridden_and_the_envelope_is_not() {
+async fn placement_74_enveloped_resources_are_overridden_and_the_envelope_is_not() {
     let world = World::new(&["c1"]).await;
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app", "namespace": "shop"},
@@ -534,7 +534,7 @@ async fn placement_74_what_is_in_an_envelope_is_overridden_and_the_envelope_is_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_75_a_pinned_override_that_is_gone_is_missed_only_when_a_work_has_to_be_made() {
+async fn placement_75_a_deleted_override_snapshot_matters_only_when_a_work_must_be_built() {
     let world = World::new(&["c1"]).await;
     let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
     let rules = json!([patching(Value::Null, "/metadata/annotations", json!({"note": "a"}))]);

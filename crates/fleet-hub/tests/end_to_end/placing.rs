@@ -32,7 +32,7 @@ async fn placement_05_every_change_inside_a_namespace_gets_an_index() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_02_03_04_namespaces_come_and_go_with_their_labels() {
+async fn placement_02_03_04_namespaces_are_placed_and_removed_by_their_labels() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     let selector = json!({"group": "", "version": "v1", "kind": "Namespace",
@@ -62,7 +62,7 @@ pub(crate) fn definition(group: &str, kind: &str, plural: &str, scope: &str) -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_17_kinds_that_are_installed_later_are_picked_up_at_once() {
+async fn placement_17_kinds_installed_later_are_selected_at_once() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop()).await;
     let gadgets = json!({"resourceSelectors": [{"group": "test.io", "version": "v1", "kind": "Gadget"}]});
@@ -131,7 +131,7 @@ async fn only_kinds_that_some_placement_may_select_are_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_14_changes_inside_a_namespace_that_is_placed_alone_wake_nobody() {
+async fn placement_14_changes_inside_a_namespace_only_placement_enqueue_nothing() {
     let world = World::new(&["c1"]).await;
     let mut alone = shop();
     alone["resourceSelectors"][0]["selectionScope"] = json!("NamespaceOnly");
@@ -159,7 +159,7 @@ async fn placement_14_changes_inside_a_namespace_that_is_placed_alone_wake_nobod
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_06_07_refused_selectors_are_explained_and_heal() {
+async fn placement_06_07_rejected_selectors_are_explained_and_recover() {
     let world = World::new(&["c1"]).await;
     let mut twice = shop();
     let again = twice["resourceSelectors"][0].clone();
@@ -179,7 +179,7 @@ async fn placement_06_07_refused_selectors_are_explained_and_heal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshots_that_somebody_touched_are_put_right() {
+async fn edited_snapshots_are_repaired() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop()).await;
     let running = world.start();

@@ -270,7 +270,7 @@ fn sentences(schema: &Value, found: &mut BTreeSet<String>) {
 const NEVER_SAID: &str = "when reportBackStrategy.type is 'Mirror', a destination must be specified";
 
 #[tokio::test(start_paused = true)]
-async fn every_rule_of_our_kinds_refuses_in_its_own_words() {
+async fn every_validation_rule_of_our_kinds_has_its_own_message() {
     let world = World::new(&[]).await;
     let trials: Vec<Trial> = [placements(), runs(), others()].into_iter().flatten().collect();
     for trial in &trials {
@@ -286,7 +286,7 @@ async fn every_rule_of_our_kinds_refuses_in_its_own_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_06_07_13_82_each_selection_that_is_refused_says_why() {
+async fn placement_06_07_13_82_each_rejected_selection_says_why() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     let term =

@@ -166,7 +166,7 @@ async fn audit_06_the_same_objects_elsewhere_are_placed() {
 
 /// Releases before this one served them, so they may have finalizers.
 #[tokio::test(start_paused = true)]
-async fn audit_06_what_is_deleted_in_the_namespace_of_a_member_goes() {
+async fn audit_06_deleted_objects_in_the_namespace_of_a_member_are_finalized() {
     let world = World::new(&["c1", "c2"]).await;
     let (running, members) = (world.start(), world.members());
     running.at_rest(&members).await;

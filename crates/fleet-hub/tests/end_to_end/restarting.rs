@@ -48,7 +48,7 @@ async fn restart(world: &World) -> Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_settles_without_a_write() {
+async fn a_restart_makes_no_write() {
     let world = furnished(PLACEMENTS, MEMBERS).await;
     let writes = first_run(&world).await;
     // Per placement two finalizers, two snapshots, some statuses; four writes per binding; and per member its finalizer,
@@ -64,7 +64,7 @@ async fn a_restart_settles_without_a_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_of_forty_placements_on_twenty_five_clusters_settles_without_a_write() {
+async fn a_restart_of_forty_placements_on_twenty_five_clusters_makes_no_write() {
     let (placements, members) = MIDDLE;
     let world = furnished(placements, members).await;
     first_run(&world).await;
@@ -84,7 +84,7 @@ async fn a_restart_of_forty_placements_on_twenty_five_clusters_settles_without_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_while_the_hub_was_away_is_noticed() {
+async fn changes_during_a_downtime_of_the_hub_are_reconciled() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop()).await;
     world.place("gone", shop()).await;

@@ -34,7 +34,7 @@ async fn placement_01_resources_reach_every_cluster_and_the_placement_says_so() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_40_41_a_bad_change_stops_at_the_first_cluster_and_a_good_one_goes_on() {
+async fn placement_40_41_a_bad_change_stops_at_the_first_cluster_and_a_good_one_continues() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "1").await;
     let mut spec = shop_on(3);
@@ -65,7 +65,7 @@ async fn placement_40_41_a_bad_change_stops_at_the_first_cluster_and_a_good_one_
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_43_what_cannot_be_tracked_is_waited_for_before_the_next_cluster() {
+async fn placement_43_untrackable_resources_delay_the_next_cluster() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "1").await;
     let mut spec = shop_on(3);
@@ -93,7 +93,7 @@ async fn placement_43_what_cannot_be_tracked_is_waited_for_before_the_next_clust
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_fails_holds_back_the_others_only_as_long_as_it_fails() {
+async fn a_failing_cluster_blocks_the_others_only_while_it_fails() {
     let world = World::new(&["c1", "c2"]).await;
     let mut spec = shop_on(2);
     spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});

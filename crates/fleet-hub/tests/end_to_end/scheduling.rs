@@ -19,7 +19,7 @@ fn shop_on(clusters: u32) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_02_a_member_that_joins_gets_a_binding_and_the_others_keep_theirs() {
+async fn scheduling_02_a_joining_member_gets_a_binding_and_the_others_keep_theirs() {
     let world = World::new(&["c1", "c2"]).await;
     world.place("web", shop()).await;
     let running = world.start();
@@ -37,7 +37,7 @@ async fn scheduling_02_a_member_that_joins_gets_a_binding_and_the_others_keep_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn heartbeats_wake_no_placement_until_one_comes_after_a_silence() {
+async fn only_the_first_heartbeat_after_a_gap_enqueues_placements() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop()).await;
     let running = world.start();
@@ -63,7 +63,7 @@ async fn heartbeats_wake_no_placement_until_one_comes_after_a_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_18_19_wanting_more_or_fewer_makes_no_new_policy() {
+async fn scheduling_18_19_changing_the_number_of_clusters_makes_no_new_policy_snapshot() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.place("web", shop_on(1)).await;
     let running = world.start();
@@ -82,7 +82,7 @@ async fn scheduling_18_19_wanting_more_or_fewer_makes_no_new_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_16_33_a_placement_that_lacks_clusters_takes_those_that_come() {
+async fn scheduling_16_33_a_placement_that_lacks_clusters_picks_new_ones() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop_on(2)).await;
     world.place("happy", shop_on(1)).await;
@@ -105,7 +105,7 @@ async fn scheduling_16_33_a_placement_that_lacks_clusters_takes_those_that_come(
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_39_a_member_counts_until_its_object_is_gone() {
+async fn scheduling_39_a_leaving_member_counts_until_its_object_is_deleted() {
     let world = World::new(&["c1", "c2"]).await;
     world.patch(&format!("{MEMBERS}/c2"), json!({"metadata": {"finalizers": ["test.io/held"]}})).await;
     world.place("web", shop_on(1)).await;
@@ -122,7 +122,7 @@ async fn scheduling_39_a_member_counts_until_its_object_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_42_a_binding_that_is_deleted_is_let_go_and_replaced() {
+async fn scheduling_42_a_deleted_binding_is_finalized_and_replaced() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop()).await;
     let running = world.start();
@@ -187,7 +187,7 @@ async fn scheduling_40_placement_35_a_deleted_placement_leaves_nothing_behind() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_no_watch_has_told_of_goes_with_its_placement() {
+async fn a_binding_that_no_watch_has_reported_is_deleted_with_its_placement() {
     let world = World::new(&["c1", "c2"]).await;
     world.place("web", shop_on(1)).await;
     let running = world.start();
@@ -217,7 +217,7 @@ async fn a_binding_that_no_watch_has_told_of_goes_with_its_placement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_13_a_policy_that_names_no_cluster_waits_until_it_does() {
+async fn scheduling_13_a_pick_fixed_policy_without_names_waits_for_them() {
     let world = World::new(&["c1"]).await;
     let mut spec = shop();
     spec["policy"] = json!({"placementType": "PickFixed", "clusterNames": []});
@@ -237,7 +237,7 @@ async fn scheduling_13_a_policy_that_names_no_cluster_waits_until_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_58_audit_08_a_member_whose_property_is_not_a_quantity_stops_nobody() {
+async fn scheduling_58_audit_08_a_property_that_is_no_quantity_affects_only_its_member() {
     let world = World::new(&["c1", "c2"]).await;
     let reports = |value: &str| {
         let property = json!({"value": value, "observationTime": "2026-01-01T00:00:00Z"});
@@ -280,7 +280,7 @@ async fn scheduling_58_audit_08_a_member_whose_property_is_not_a_quantity_stops_
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_08_a_fulfilled_placement_names_values_that_become_unusable_and_forgets_them() {
+async fn audit_08_a_fulfilled_placement_reports_unusable_values_while_they_last() {
     let world = World::new(&["c1", "c2"]).await;
     let reports = |value: &str| {
         let property = json!({"value": value, "observationTime": "2026-01-01T00:00:00Z"});
@@ -316,7 +316,7 @@ async fn audit_08_a_fulfilled_placement_names_values_that_become_unusable_and_fo
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_38_placement_77_a_namespaced_placement_goes_where_its_namespace_is_and_follows_it() {
+async fn scheduling_38_placement_77_a_namespaced_placement_is_scheduled_only_where_its_namespace_is() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "1").await;
     let reports = |names: serde_json::Value| {

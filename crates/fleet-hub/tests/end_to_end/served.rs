@@ -35,7 +35,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_54_no_work_before_all_snapshots_of_a_group_are_there() {
+async fn placement_54_works_wait_for_all_snapshots_of_a_group() {
     let world = World::new(&["c1"]).await;
     let mut spec = shop();
     spec["strategy"] = json!({"type": "External"});
@@ -62,7 +62,7 @@ async fn placement_54_no_work_before_all_snapshots_of_a_group_are_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_55_a_cluster_that_is_given_up_is_served_until_it_may_go() {
+async fn placement_55_an_unscheduled_cluster_is_kept_up_to_date_until_it_is_removed() {
     let world = World::new(&["c1", "c2"]).await;
     let mut spec = shop_on(2);
     let limits = json!({"maxUnavailable": 0, "maxSurge": 1});

@@ -63,7 +63,7 @@ async fn placed_with_a_widget() -> (World, Running, crate::end_to_end::members::
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_placed_stays_when_a_hub_starts_on_an_api_that_does_not_tell_its_kinds_yet() {
+async fn placed_objects_stay_when_a_hub_starts_before_discovery_is_complete() {
     let (world, running, members) = placed_with_a_widget().await;
     running.stop().await;
     let forgets = Arc::new(AtomicBool::new(true));

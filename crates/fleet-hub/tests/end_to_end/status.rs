@@ -32,7 +32,7 @@ async fn placement_31_of_two_placements_of_one_object_the_second_fails_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_hear_of_a_rollout_once() {
+async fn each_rollout_is_one_event() {
     let world = World::new(&[]).await;
     world.place("web", shop()).await;
     let (running, members) = (world.start(), world.members());
@@ -69,7 +69,7 @@ async fn people_hear_of_a_rollout_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clusters_that_report_together_cost_one_status() {
+async fn clusters_that_report_together_cost_one_status_write() {
     let names: Vec<String> = (0..20).map(|number| format!("c{number:02}")).collect();
     let world = World::new(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     world.place("web", shop()).await;
@@ -131,7 +131,7 @@ async fn placement_36_37_the_status_is_copied_into_the_namespace_and_kept_there(
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_38_39_readers_of_one_namespace_are_not_sent_to_another_and_others_get_no_copy() {
+async fn placement_38_39_the_namespace_of_a_copied_status_is_immutable_and_other_scopes_have_no_copy() {
     let world = World::new(&["c1"]).await;
     world.create("/api/v1/namespaces", json!({"metadata": {"name": "bakery"}})).await;
     let mut spec = shop();
@@ -171,7 +171,7 @@ async fn placement_38_39_readers_of_one_namespace_are_not_sent_to_another_and_ot
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_the_server_refuses_holds_up_no_status_and_is_written_when_it_is_taken() {
+async fn a_rejected_status_copy_blocks_no_status_and_is_retried() {
     let world = World::new(&["c1"]).await;
     let definition = format!("{DEFINITIONS}/clusterresourceplacementstatuses.placement.kubernetes-fleet.io");
     let open = world.get(&definition).await.unwrap()["spec"]["versions"].take();
@@ -219,7 +219,7 @@ async fn a_copy_that_the_server_refuses_holds_up_no_status_and_is_written_when_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_27_clusters_that_are_found_are_rolled_out_to_though_more_are_wanted() {
+async fn placement_27_the_clusters_that_were_found_are_rolled_out_to_though_more_are_desired() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.place("web", shop_on(4)).await;
     let (running, members) = (world.start(), world.members());
@@ -253,7 +253,7 @@ async fn placement_27_clusters_that_are_found_are_rolled_out_to_though_more_are_
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_28_placements_say_how_scheduling_went() {
+async fn placement_28_placements_report_how_scheduling_went() {
     let world = World::new(&[]).await;
     world.place("all", shop()).await;
     let mut named = shop();
@@ -284,7 +284,7 @@ async fn placement_28_placements_say_how_scheduling_went() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_26_named_clusters_that_cannot_be_had_are_entries_without_a_name() {
+async fn placement_26_ineligible_named_clusters_are_status_entries_without_a_name() {
     let world = World::new(&["silent", "left"]).await;
     // Longer ago than a cluster may be silent.
     tokio::time::sleep(Duration::from_mins(6)).await;

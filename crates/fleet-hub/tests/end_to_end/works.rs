@@ -101,7 +101,7 @@ async fn placement_33_another_apply_strategy_reaches_all_clusters_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_33_an_edit_waits_for_clusters_that_are_not_done_with_another_apply_strategy() {
+async fn placement_33_an_edit_waits_for_clusters_that_are_adopting_another_apply_strategy() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     let mut spec = shop();
     spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
@@ -131,7 +131,7 @@ async fn placement_33_an_edit_waits_for_clusters_that_are_not_done_with_another_
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_42_56_what_a_cluster_has_stays_although_its_snapshot_is_gone() {
+async fn placement_42_56_works_stay_although_their_snapshot_was_deleted() {
     let world = World::new(&["c1", "c2"]).await;
     world.config_map("settings", "1").await;
     let mut spec = shop_on(2);
@@ -206,7 +206,7 @@ async fn placement_46_a_cluster_that_is_picked_again_waits_until_its_old_binding
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_45_a_cluster_that_is_given_up_is_cleaned_before_it_gets_anything_again() {
+async fn placement_45_an_unscheduled_cluster_is_cleaned_up_before_it_is_picked_again() {
     let world = World::new(&["c1", "c2"]).await;
     let on = |cluster: &str| json!({"policy": {"placementType": "PickFixed", "clusterNames": [cluster]}});
     let mut spec = shop();
@@ -239,7 +239,7 @@ async fn placement_45_a_cluster_that_is_given_up_is_cleaned_before_it_gets_anyth
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_29_a_placement_that_wants_no_cluster_any_more_takes_everything_back() {
+async fn placement_29_a_placement_scaled_to_zero_removes_everything() {
     let world = World::new(&["c1", "c2"]).await;
     world.place("web", shop_on(2)).await;
     let (running, members) = (world.start(), world.members());
@@ -254,7 +254,7 @@ async fn placement_29_a_placement_that_wants_no_cluster_any_more_takes_everythin
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_61_a_cluster_that_is_gone_is_given_up_and_stops_nobody() {
+async fn placement_61_a_deleted_cluster_is_abandoned_and_blocks_no_other() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.place("web", shop_on(3)).await;
     let (running, members) = (world.start(), world.members());
@@ -272,7 +272,7 @@ async fn placement_61_a_cluster_that_is_gone_is_given_up_and_stops_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_stay_where_the_placement_says_so() {
+async fn an_abandoning_placement_leaves_its_resources_on_the_clusters() {
     let world = World::new(&["c1"]).await;
     let mut spec = shop();
     spec["strategy"] = json!({"type": "RollingUpdate", "deleteStrategy": {"propagationPolicy": "Abandon"}});
@@ -293,7 +293,7 @@ async fn resources_stay_where_the_placement_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_comes_back_to_the_resource_that_was_placed() {
+async fn the_status_of_a_placed_resource_is_reported_back() {
     let world = World::new(&["c1"]).await;
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app"},
@@ -348,7 +348,7 @@ async fn a_status_comes_back_to_the_resource_that_was_placed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_hear_that_a_rollout_is_held_back_or_fails() {
+async fn blocked_and_failed_rollouts_are_events() {
     let world = World::new(&["c1", "c2"]).await;
     let mut spec = shop_on(2);
     spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
@@ -384,7 +384,7 @@ async fn people_hear_that_a_rollout_is_held_back_or_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_09_a_refused_work_is_retried_within_seconds_and_the_status_says_so() {
+async fn last_09_a_rejected_work_is_reported_and_retried_within_seconds() {
     let world = World::new(&["c1"]).await;
     world.place("web", shop()).await;
     let ((running, accepts), members) = (world.start_refused(), world.members());

@@ -63,17 +63,17 @@ async fn ends_well(fleet: &Fleet, run: &str, writes: i64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_that_dies_before_any_write_is_made_up_for() {
+async fn a_run_completes_if_the_hub_crashes_before_any_write() {
     a_hub_that_dies(Scope::Cluster, false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_that_dies_after_any_write_is_made_up_for() {
+async fn a_run_completes_if_the_hub_crashes_after_any_write() {
     a_hub_that_dies(Scope::Cluster, true).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_of_namespaced_runs_that_dies_after_any_write_is_made_up_for() {
+async fn a_namespaced_run_completes_if_the_hub_crashes_after_any_write() {
     a_hub_that_dies(Scope::Namespaced, true).await;
 }
 
@@ -174,7 +174,7 @@ async fn a_run_that_takes_over_from_one_that_lost_a_step(scope: Scope, writes: i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_takes_over_from_one_whose_hub_died_with_steps_that_were_not_stored() {
+async fn a_run_takes_over_after_a_crash_with_unstored_steps() {
     for writes in 0..MOST_WRITES {
         let scope = if writes % 2 == 0 { Scope::Cluster } else { Scope::Namespaced };
         if !a_run_that_takes_over_from_one_that_lost_a_step(scope, writes).await {

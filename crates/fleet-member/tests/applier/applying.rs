@@ -280,7 +280,7 @@ async fn applier_s22_s23_fields_of_others_are_taken_by_force_only(fixture: Fixtu
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s71_what_a_user_deletes_is_there_again_at_once() {
+async fn applier_s71_a_deleted_object_is_recreated_at_once() {
     let fixture = Fixture::new().await;
     fixture.work("w", &[namespace("app"), config_map("cm", json!({"k": "v"}))], json!({})).await;
     let agent = fixture.start();

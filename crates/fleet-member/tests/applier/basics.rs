@@ -48,7 +48,7 @@ async fn applier_s01_s02_s03_a_work_becomes_owned_objects_and_reports_their_avai
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s04_a_work_that_does_not_change_costs_nothing() {
+async fn applier_s04_an_unchanged_work_makes_no_request() {
     let fixture = Fixture::new().await;
     fixture.work("w", &[namespace("app"), config_map("cm", json!({"k": "v"}))], json!({})).await;
     let agent = fixture.start();

@@ -51,7 +51,7 @@ fn record_writes(agent: &Agent) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_04_a_namespace_goes_only_when_nothing_of_the_work_is_left_in_it() {
+async fn audit_04_a_namespace_is_deleted_after_the_objects_of_the_work_in_it() {
     let fixture = Fixture::new().await;
     let all: Vec<_> = std::iter::once(namespace("app")).chain(maps(0..5)).collect();
     fixture.work("w", &all, json!({})).await;
@@ -76,7 +76,7 @@ async fn audit_04_a_namespace_goes_only_when_nothing_of_the_work_is_left_in_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_04_left_overs_within_the_budget_go_with_their_namespace_at_once() {
+async fn audit_04_left_overs_within_the_budget_are_deleted_with_their_namespace() {
     let fixture = Fixture::new().await;
     let all: Vec<_> = std::iter::once(namespace("app")).chain(maps(0..5)).collect();
     fixture.work("w", &all, json!({})).await;
@@ -107,7 +107,7 @@ fn widget(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_04_a_definition_goes_only_when_no_resource_of_the_work_is_left() {
+async fn audit_04_a_definition_is_deleted_after_its_resources_of_the_work() {
     let fixture = Fixture::new().await;
     fixture.work("w", &[widgets_definition(), widget("a"), widget("b"), widget("c")], json!({})).await;
     let agent = fixture.start_with(at_most(1));
@@ -174,7 +174,7 @@ async fn audit_04_a_namespace_that_would_take_more_than_the_limit_waits_for_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_04_more_namespaces_than_the_limit_go_in_portions() {
+async fn audit_04_namespaces_beyond_the_limit_are_deleted_in_portions() {
     for deletes in [false, true] {
         let fixture = Fixture::new().await;
         let names = ["a", "b", "c", "d", "e"];
@@ -205,7 +205,7 @@ async fn audit_04_more_namespaces_than_the_limit_go_in_portions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_04_what_a_namespace_takes_with_it_is_counted() {
+async fn audit_04_the_content_of_a_deleted_namespace_is_counted() {
     let fixture = Fixture::new().await;
     fixture.member().create(NAMESPACES, None, &namespace("other")).await;
     let elsewhere = |name: &str| {

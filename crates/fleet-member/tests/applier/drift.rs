@@ -114,7 +114,7 @@ async fn applier_s39_what_the_server_adds_is_drift_from_the_second_look_on(fixtu
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s42_drift_that_changes_keeps_the_time_at_which_it_was_first_seen() {
+async fn applier_s42_a_changing_drift_keeps_the_time_of_its_first_observation() {
     let fixture = Fixture::new().await;
     let agent = drifted(&fixture).await;
     let details = || async {
@@ -140,7 +140,7 @@ async fn applier_s42_drift_that_changes_keeps_the_time_at_which_it_was_first_see
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s72_a_change_between_look_and_write_fails_and_is_looked_at_afresh() {
+async fn applier_s72_a_conflicting_change_fails_the_write_and_is_read_again() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     fixture.work("w", &[config_map("cm", json!({"k": "1"}))], heeding("PartialComparison")).await;
@@ -167,7 +167,7 @@ async fn applier_s72_a_change_between_look_and_write_fails_and_is_looked_at_afre
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s40_s46_what_is_changed_is_put_right_at_once_without_a_word() {
+async fn applier_s40_s46_drift_is_corrected_at_once_without_a_status() {
     let fixture = Fixture::new().await;
     let mut manifest = namespace("app");
     manifest["metadata"]["labels"] = json!({"foo": "bar", "app.kubernetes.io/version": "1"});

@@ -156,7 +156,7 @@ async fn data(fixture: &Fixture, name: &str) -> Value {
 const TAKEN_UP_WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test(start_paused = true)]
-async fn applier_s63_a_member_that_is_back_takes_up_its_works_whatever_became_of_them_meanwhile() {
+async fn applier_s63_a_member_that_rejoins_reconciles_its_works() {
     let fixture = Fixture::new().await;
     let agent = applied(&fixture, &["changed", "remade", "same", "gone"]).await;
     // Long enough for everything that an agent remembers about them.
@@ -193,7 +193,7 @@ async fn applier_s63_a_member_that_is_back_takes_up_its_works_whatever_became_of
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s64_nothing_is_applied_before_the_agent_knows_that_it_belongs_to_the_fleet() {
+async fn applier_s64_nothing_is_applied_before_the_agent_has_joined() {
     let fixture = Fixture::new().await;
     let agent = applied(&fixture, &["w"]).await;
     agent.stop().await;
@@ -301,7 +301,7 @@ async fn contention_over_the_status_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_kinds_that_are_not_watched_are_looked_at_from_time_to_time() {
+async fn objects_of_unwatched_kinds_are_read_periodically() {
     let fixture = Fixture::new().await;
     fixture.work("w", &[namespace("app"), config_map("cm", json!({"k": "v"}))], json!({})).await;
     let agent = fixture.start_with(ApplierOptions { watched_kinds: 0, ..ApplierOptions::default() });

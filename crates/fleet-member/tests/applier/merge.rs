@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 const NOT_IN_THE_CLIENT: &[&str] = &["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 #[test]
-fn the_table_of_merge_keys_is_the_servers() {
+fn the_merge_keys_equal_those_of_the_server() {
     let known: BTreeSet<String> =
         known_strategies().into_iter().map(|(path, strategy)| format!("{path} {}", words(strategy))).collect();
     let mut kinds = 0;
@@ -212,7 +212,7 @@ fn check_list(
 
 proptest! {
     #[test]
-    fn a_strategic_patch_does_what_it_promises(last in deployment(), desired in deployment(), live in deployment()) {
+    fn a_strategic_merge_patch_gives_the_predicted_object(last in deployment(), desired in deployment(), live in deployment()) {
         let schema = Structural::of_built_in("apps", "v1", "Deployment");
         let patch = three_way(&last, &desired, &live).unwrap();
         let body = Value::Object(patch.body);
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn a_merge_patch_does_what_it_promises(last in deployment(), desired in deployment(), live in deployment()) {
+    fn a_merge_patch_gives_the_predicted_object(last in deployment(), desired in deployment(), live in deployment()) {
         let [last, desired, live] = [last, desired, live].map(|mut object| {
             object["apiVersion"] = json!("example.com/v1");
             object
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn ports_that_share_a_number_reach_what_is_desired(
+    fn ports_that_share_a_number_reach_the_desired_state(
         last in service(), desired in service(), live in service(),
     ) {
         let schema = Structural::of_built_in("", "v1", "Service");

@@ -50,7 +50,7 @@ async fn runs_within(agent: &Agent, time: Duration) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s66_a_work_that_never_becomes_available_is_looked_at_less_and_less() {
+async fn applier_s66_a_work_that_never_becomes_available_is_reconciled_less_often() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let agent = fixture.start_with(steep());
@@ -62,7 +62,7 @@ async fn applier_s66_a_work_that_never_becomes_available_is_looked_at_less_and_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s67_an_available_work_skips_the_slow_part() {
+async fn applier_s67_an_available_work_skips_the_slow_backoff() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let agent = fixture.start_with(steep());
@@ -73,7 +73,7 @@ async fn applier_s67_an_available_work_skips_the_slow_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s68_a_new_spec_and_another_result_start_over() {
+async fn applier_s68_a_new_spec_or_result_restarts_the_backoff() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let agent = fixture.start_with(ApplierOptions { watched_kinds: 0, ..ApplierOptions::default() });
@@ -101,7 +101,7 @@ async fn applier_s68_a_new_spec_and_another_result_start_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s69_works_that_were_well_for_long_come_after_others() {
+async fn applier_s69_healthy_works_are_reconciled_last() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let with = |name: &str, value: &str| config_map(name, json!({"k": value}));
@@ -163,7 +163,7 @@ fn in_app(mut object: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s12_what_others_need_is_made_first_and_what_belongs_to_one_wave_together() {
+async fn applier_s12_batches_are_applied_in_order_and_concurrently_within() {
     let fixture = Fixture::new().await;
     fixture.member().create(DEFINITIONS, None, &widget_definition()).await;
     let rbac = "rbac.authorization.k8s.io/v1";

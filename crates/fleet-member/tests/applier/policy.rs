@@ -30,7 +30,7 @@ async fn messages(fixture: &Fixture, work: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_19_what_the_policy_denies_is_reported_and_not_applied() {
+async fn audit_19_denied_objects_are_reported_and_not_applied() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("fleet-system")).await;
     let ours = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "member-agent-role"}, "rules": []});

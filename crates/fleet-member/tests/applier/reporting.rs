@@ -146,7 +146,7 @@ fn mirror() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s55_a_status_that_changes_is_brought_back_with_a_newer_time() {
+async fn applier_s55_a_changed_status_is_reported_back_with_a_newer_time() {
     let fixture = Fixture::new().await;
     fixture.work("w", &[namespace("app"), deployment("web")], mirror()).await;
     let agent = fixture.start();

@@ -47,7 +47,7 @@ async fn applier_s04_a_first_rollout_costs_two_statuses_and_an_update_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s75_what_was_processed_is_counted() {
+async fn applier_s75_processed_manifests_are_counted() {
     let fixture = Fixture::new().await;
     fixture.work("w", &[namespace("app")], json!({})).await;
     let agent = fixture.start();
@@ -61,7 +61,7 @@ async fn applier_s75_what_was_processed_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_comes_back_writes_nothing() {
+async fn a_restarted_agent_writes_nothing() {
     let fixture = Fixture::new().await;
     fixture.work("w", &[namespace("app"), config_map("cm", json!({"k": "1"}))], json!({})).await;
     let agent = fixture.start();
@@ -109,7 +109,7 @@ async fn contention_over_objects_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_one_object_costs_no_look_at_the_others() {
+async fn a_change_of_one_object_reads_no_other() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let maps: Vec<_> = (0..20).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
@@ -127,7 +127,7 @@ async fn a_change_of_one_object_costs_no_look_at_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applier_s65_what_was_applied_before_a_crash_is_not_lost_track_of() {
+async fn applier_s65_objects_applied_before_a_crash_stay_recorded() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     fixture.work("w", &[config_map("first", json!({}))], json!({})).await;
@@ -210,7 +210,7 @@ async fn a_mass_deletion_is_slowed_down_and_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_works_that_go_at_once_go_one_after_the_other() {
+async fn concurrent_work_deletions_share_one_budget() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let works = ["a", "b", "c"];
@@ -241,7 +241,7 @@ async fn many_works_that_go_at_once_go_one_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_work_that_goes_goes_in_portions_and_its_namespace_last() {
+async fn a_large_work_is_deleted_in_portions_and_its_namespace_last() {
     let fixture = Fixture::new().await;
     let maps: Vec<_> = (0..5).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
     let all: Vec<_> = std::iter::once(namespace("app")).chain(maps).collect();
@@ -284,7 +284,7 @@ async fn a_large_work_that_goes_goes_in_portions_and_its_namespace_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_a_large_work_that_goes_can_still_be_kept() {
+async fn remaining_objects_of_a_terminating_work_can_be_kept() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let maps: Vec<_> = (0..3).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
@@ -306,7 +306,7 @@ async fn what_is_left_of_a_large_work_that_goes_can_still_be_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_own_too_does_not_count_as_deleted() {
+async fn releasing_a_shared_object_does_not_count_as_a_deletion() {
     let fixture = Fixture::new().await;
     fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let boss = fixture.member().create(MAPS, Some("app"), &config_map("boss", json!({}))).await;
@@ -400,7 +400,7 @@ async fn a_work_created_with_our_finalizer_costs_no_write_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_is_deleted_before_it_was_ever_looked_at_goes_at_once() {
+async fn a_work_deleted_before_its_first_reconcile_is_removed_at_once() {
     let fixture = Fixture::new().await;
     let work = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work",

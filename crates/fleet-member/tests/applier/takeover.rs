@@ -256,7 +256,7 @@ async fn is_left_to_old(fixture: &Fixture) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_cannot_be_read_is_not_gone() {
+async fn an_unreadable_work_does_not_count_as_deleted() {
     let fixture = Fixture::with_any_work().await;
     placed_by_old(&fixture).await;
     fixture.any_work("old", json!({"workload": 5})).await;
@@ -267,7 +267,7 @@ async fn a_work_that_cannot_be_read_is_not_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_was_not_heard_of_yet_is_asked_for_before_its_object_is_taken() {
+async fn an_unknown_owner_work_is_read_before_its_object_is_taken_over() {
     let fixture = Fixture::new().await;
     placed_by_old(&fixture).await;
     fixture.work("w", &[config_map("cm", json!({"k": "new"}))], json!({})).await;
@@ -287,7 +287,7 @@ async fn a_work_that_was_not_heard_of_yet_is_asked_for_before_its_object_is_take
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_a_user_recreates_meanwhile_is_the_users() {
+async fn an_object_that_a_user_recreates_is_not_taken_over() {
     for strategy in ["ClientSideApply", "ServerSideApply"] {
         let fixture = Fixture::new().await;
         fixture.member().create("v1/namespaces", None, &namespace("app")).await;

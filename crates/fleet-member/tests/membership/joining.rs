@@ -110,7 +110,7 @@ async fn a_heartbeat_costs_one_write_on_each_side_and_comes_once_a_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_that_was_away_asks_a_living_agent_to_leave_and_waits_for_it() {
+async fn a_restarted_hub_asks_the_agent_to_leave_and_waits() {
     let fleet = Fleet::new().await;
     let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
     fleet.invite("m1").await;
@@ -130,7 +130,7 @@ async fn a_hub_that_was_away_asks_a_living_agent_to_leave_and_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_that_comes_back_writes_nothing() {
+async fn a_restarted_hub_writes_nothing() {
     let fleet = Fleet::new().await;
     let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
     fleet.invite("m1").await;
@@ -148,7 +148,7 @@ async fn a_hub_that_comes_back_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_member_has_on_the_hub_is_put_right() {
+async fn objects_of_a_member_on_the_hub_are_repaired() {
     let fleet = Fleet::new().await;
     let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
     // A namespace of that name may already exist.
@@ -207,7 +207,7 @@ async fn what_a_member_has_on_the_hub_is_put_right() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_leaves_and_takes_everything_on_the_hub_with_it() {
+async fn a_member_leaves_and_its_objects_on_the_hub_are_deleted() {
     let fleet = Fleet::new().await;
     let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
     fleet.invite("m1").await;
@@ -252,7 +252,7 @@ async fn a_member_that_does_not_answer_is_removed_after_the_force_delete_wait() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_member_stops_no_other_and_keeps_its_objects() {
+async fn an_unreadable_member_affects_no_other_and_keeps_its_objects() {
     let fleet = Fleet::with(Schemas::Loose).await;
     let hub = fleet.start_hub();
     let agents = [fleet.start_member("m1"), fleet.start_member("m2"), fleet.start_member("m3")];

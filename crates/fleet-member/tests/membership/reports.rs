@@ -29,7 +29,7 @@ async fn reported_health(fleet: &Fleet) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_is_not_ready_or_silent_still_has_a_heartbeat() {
+async fn an_unhealthy_cluster_still_has_heartbeats() {
     let fleet = Fleet::new().await;
     let (health, moods) = watch::channel(ServerHealth::Ready);
     let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&MemberOptions::new("m1").unwrap(), moods));
@@ -224,7 +224,7 @@ impl PropertyProvider for Racks {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_provider_gets_what_it_needs_and_reports_to_the_hub() {
+async fn a_custom_provider_gets_a_client_and_reports_to_the_hub() {
     let fleet = Fleet::new().await;
     fleet.add_node("m1", "n1").await;
     let options = MemberOptions::new("m1").unwrap().with_properties(Properties::PlugIn(Arc::new(Racks)));
@@ -333,7 +333,7 @@ async fn scheduling_57_a_provider_whose_start_hangs_is_replaced_by_the_built_in_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_does_not_answer_holds_up_no_heartbeat_and_is_not_buried_in_questions() {
+async fn a_hanging_provider_delays_no_heartbeat_and_is_not_called_again() {
     let fleet = Fleet::new().await;
     let (provider, _start, answer) = Hanging::new(true, false);
     let options = MemberOptions::new("m1").unwrap().with_properties(Properties::PlugIn(provider.clone()));

@@ -30,7 +30,7 @@ fn strictly(operation: &str, path: &str, expected: Expect) {
 }
 
 #[test]
-fn operations_do_what_the_standard_says() {
+fn operations_follow_rfc_6902() {
     let list = json!({"l": [1, 2], "m": {"a/b": 1, "~": 2}});
     check(
         list.clone(),
@@ -98,7 +98,7 @@ fn add_sets_keys_and_inserts_items() {
 }
 
 #[test]
-fn add_creates_nothing_on_the_way() {
+fn add_creates_no_parents() {
     strictly("add", "/x/y", expect![[r#"add operation does not apply: doc is missing path: "/x/y": missing value"#]]);
     strictly(
         "add",
@@ -124,7 +124,7 @@ fn add_creates_nothing_on_the_way() {
 }
 
 #[test]
-fn replace_needs_something_to_replace() {
+fn replace_needs_an_existing_value() {
     strictly("replace", "/text", expect![[r#"{"a":{"b/c":1,"d~e":2},"list":[1,2,3],"text":"new"}"#]]);
     strictly("replace", "/list/-1", expect![[r#"{"a":{"b/c":1,"d~e":2},"list":[1,2,"new"],"text":"t"}"#]]);
     strictly(
@@ -145,7 +145,7 @@ fn replace_needs_something_to_replace() {
 }
 
 #[test]
-fn remove_needs_something_to_remove() {
+fn remove_needs_an_existing_value() {
     strictly("remove", "/a", expect![[r#"{"list":[1,2,3],"text":"t"}"#]]);
     strictly("remove", "/list/-2", expect![[r#"{"a":{"b/c":1,"d~e":2},"list":[1,3],"text":"t"}"#]]);
     strictly(
@@ -216,7 +216,7 @@ fn audit_10_a_patch_that_moves_too_many_values_is_refused() {
 }
 
 #[test]
-fn a_patch_cannot_blow_up_the_document() {
+fn a_patch_cannot_inflate_the_document() {
     let doubling = vec![json!({"op": "copy", "from": "/a", "path": "/a/0"}); 100];
     let failed = apply(&json!({"a": ["x".repeat(1000)]}), &doubling, Rules::KubeApiserver).unwrap_err();
     assert!(matches!(failed, PatchError::CopiesTooMuch { .. }), "{failed}");
@@ -225,7 +225,7 @@ fn a_patch_cannot_blow_up_the_document() {
 }
 
 #[test]
-fn a_document_does_not_get_deeper_than_parsers_go() {
+fn a_document_does_not_exceed_the_depth_of_parsers() {
     let deep = (0..DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
     let mut document = json!({"a": {}});
     for rules in [Rules::Strict, Rules::KubeApiserver] {

@@ -170,7 +170,7 @@ fn binary_texts() {
 }
 
 #[test]
-fn texts_without_digits_are_zero_as_in_kubernetes() {
+fn strings_without_digits_are_zero_as_in_kubernetes() {
     check(
         &["-", "+", ".", "Ki", "e5"],
         expect![[r#"
@@ -184,7 +184,7 @@ fn texts_without_digits_are_zero_as_in_kubernetes() {
 }
 
 #[test]
-fn texts_that_are_no_quantity() {
+fn strings_that_are_no_quantity() {
     check(
         &[
             "",
@@ -230,7 +230,7 @@ fn texts_that_are_no_quantity() {
 }
 
 #[test]
-fn texts_have_one_canonical_form() {
+fn quantities_have_one_canonical_form() {
     for (text, canonical) in [
         ("1", "1"),
         ("0.5", "500m"),
@@ -281,7 +281,7 @@ fn kubernetes_stores_amounts_above_its_largest_suffix_without_a_suffix() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_quantities_are_refused() {
     for text in ["", "abc", "x", "1.2.3", "1Kib", "1 Gi", "--1", "1e"] {
         assert!(text.parse::<Quantity>().is_err(), "{text}");
     }
@@ -350,7 +350,7 @@ fn audit_fuzzing_sums_stay_at_the_largest_amount_and_can_be_read() {
 }
 
 #[test]
-fn sums_keep_the_format_of_what_was_there() {
+fn sums_keep_the_format_of_the_first_operand() {
     let sums: Vec<String> = [("1Ki", "1"), ("0", "1Ki"), ("1", "1Ki"), ("1.5", "500m"), ("1Gi", "512Mi")]
         .iter()
         .map(|(left, right)| {
@@ -377,7 +377,7 @@ fn whole_numbers_and_thousandths_round_away_from_zero_and_stop_at_the_bounds() {
 }
 
 #[test]
-fn made_from_numbers() {
+fn quantities_from_numbers() {
     assert_eq!(Quantity::from_i64(2048, Format::BinarySi).to_string(), "2Ki");
     assert_eq!(Quantity::from_milli(2500, Format::DecimalSi).to_string(), "2500m");
     assert_eq!(Quantity::zero().to_string(), "0");
@@ -385,7 +385,7 @@ fn made_from_numbers() {
 }
 
 #[test]
-fn json_may_hold_a_text_or_a_number() {
+fn json_may_be_a_string_or_a_number() {
     let quantities: Vec<Quantity> = serde_json::from_str(r#"["1500m", 3, " 1Gi ", 0.5]"#).unwrap();
     assert_eq!(serde_json::to_string(&quantities).unwrap(), r#"["1500m","3","1Gi","500m"]"#);
     assert!(serde_json::from_str::<Quantity>("true").is_err());
@@ -452,7 +452,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_reads_back_as_the_same_amount((text, _, _) in written()) {
+    fn printed_quantities_are_read_back((text, _, _) in written()) {
         let quantity: Quantity = text.parse().unwrap();
         let again: Quantity = quantity.to_string().parse().unwrap();
         prop_assert_eq!(&again, &quantity);
@@ -470,7 +470,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in prop_oneof![".{0,12}", "[-+]?[0-9.]{0,9}[eEinumkKMGTP]{0,2}[-+]?[0-9]{0,22}"]) {
+    fn no_input_panics(text in prop_oneof![".{0,12}", "[-+]?[0-9.]{0,9}[eEinumkKMGTP]{0,2}[-+]?[0-9]{0,22}"]) {
         if let Ok(quantity) = text.parse::<Quantity>() {
             prop_assert_eq!(quantity.to_string().parse::<Quantity>(), Ok(quantity));
         }

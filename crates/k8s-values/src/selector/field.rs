@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_named() {
+    fn invalid_terms_are_named() {
         let error = |text: &str| FieldSelector::parse(text).unwrap_err();
         assert_eq!(error("foo"), "invalid selector: 'foo'; can't understand 'foo'");
         assert_eq!(error("a=b=c"), "invalid field selector: unescaped character in value: 61");

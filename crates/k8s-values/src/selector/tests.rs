@@ -71,7 +71,7 @@ fn keys_and_values() {
 }
 
 #[test]
-fn labels_are_looked_at_before_expressions() {
+fn labels_are_checked_before_expressions() {
     check_error(
         json!({"matchLabels": {"/k": "v"}, "matchExpressions": [{"key": "k", "operator": "in"}]}),
         expect![[r#"key: Invalid value: "/k": prefix part must be non-empty"#]],
@@ -84,7 +84,7 @@ fn matches(selector: &str) -> bool {
 }
 
 #[test]
-fn requirements_match_as_they_read() {
+fn requirements_match_by_operator() {
     for yes in [
         "",
         "app=web",
@@ -110,7 +110,7 @@ fn requirements_match_as_they_read() {
 }
 
 #[test]
-fn errors_say_what_was_found() {
+fn errors_name_the_value_that_was_found() {
     let error = |text: &str| Selector::parse(text).unwrap_err().to_string();
     assert_eq!(error("a=b,"), "found '', expected: identifier after ','");
     assert_eq!(error("a in b"), "unable to parse requirement: found 'b' expected: '('");
@@ -128,7 +128,7 @@ fn errors_say_what_was_found() {
 }
 
 #[test]
-fn all_that_is_wrong_with_a_requirement_is_reported_at_once() {
+fn all_errors_of_a_requirement_are_reported_at_once() {
     let error = |text: &str| Selector::parse(text).unwrap_err().to_string();
     let wrong = error("a in (-,b,_)");
     assert!(wrong.starts_with("unable to parse requirement: [values[0][a]: Invalid value: \"-\": "), "{wrong}");

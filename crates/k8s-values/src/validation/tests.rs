@@ -11,7 +11,7 @@ fn check(messages: Vec<String>, expected: Expect) {
 }
 
 #[test]
-fn names_that_are_fine_draw_no_message() {
+fn valid_names_have_no_error() {
     for text in ["a", "my-name", "0-9", &"x".repeat(63)] {
         assert!(dns1123_label(text).is_empty(), "{text}");
     }
@@ -27,7 +27,7 @@ fn names_that_are_fine_draw_no_message() {
 }
 
 #[test]
-fn a_label_says_when_only_dots_are_wrong() {
+fn dots_in_a_label_have_their_own_message() {
     check(dns1123_label("a.b"), expect!["must not contain dots"]);
     check(
         dns1123_label("A"),
@@ -39,7 +39,7 @@ fn a_label_says_when_only_dots_are_wrong() {
 }
 
 #[test]
-fn a_subdomain_says_its_rule_and_its_length() {
+fn messages_about_subdomains() {
     check(
         dns1123_subdomain("a..b"),
         expect![
@@ -50,7 +50,7 @@ fn a_subdomain_says_its_rule_and_its_length() {
 }
 
 #[test]
-fn a_qualified_name_says_which_part_is_wrong() {
+fn messages_about_qualified_names_name_the_part() {
     check(
         qualified_name(""),
         expect![[r"
@@ -74,7 +74,7 @@ fn a_qualified_name_says_which_part_is_wrong() {
 }
 
 #[test]
-fn a_label_value_says_its_rule() {
+fn messages_about_label_values() {
     check(
         label_value("b c"),
         expect![
@@ -96,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn good_names_pass() {
+fn valid_names_pass() {
     for name in ["a", "0", "a-b", "web-1"] {
         assert!(
             dns1123_label(name).is_empty() && dns1123_subdomain(name).is_empty() && qualified_name(name).is_empty()
@@ -117,7 +117,7 @@ fn good_names_pass() {
 }
 
 #[test]
-fn messages_say_what_is_wrong() {
+fn messages_name_the_violated_rule() {
     check(dns1123_label("a.b"), expect!["must not contain dots"]);
     check(
         dns1123_label("A"),

@@ -208,7 +208,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_story_of_the_demo_by_links_and_forms() {
+async fn the_demo_can_be_completed_by_links_and_forms() {
     let world = World::start(Some(3)).await;
     let hub = world.fleet.client(HUB);
     let (browser, serving) = world.browser(world.settings()).await;
@@ -304,7 +304,7 @@ async fn create_placement(world: &World, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_refuse_strangers_and_show_what_went_wrong() {
+async fn pages_require_a_session_and_show_errors() {
     let world = World::start(None).await;
     let (browser, serving) = world.browser(world.settings()).await;
     browser.until("/placements", "No placements yet").await;

@@ -98,7 +98,7 @@ mod tests {
     use super::guessed_plural;
 
     #[test]
-    fn plurals_are_guessed_as_people_would() {
+    fn plurals_are_guessed_by_english_rules() {
         let kinds = ["Deployment", "Ingress", "NetworkPolicy", "ConfigMap"];
         assert_eq!(kinds.map(guessed_plural), ["deployments", "ingresses", "networkpolicies", "configmaps"]);
     }

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_may_stand_before_the_name() {
+    fn a_kind_may_precede_the_name() {
         assert_eq!(parse("web"), (None, "web"));
         assert_eq!(parse("run/web"), (Some(Kind::Run), "web"));
         assert_eq!(parse("CRP/web"), (Some(Kind::Placement), "web"));

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn last_08_jobs_and_ingresses_are_tracked_only_when_asked_for() {
+    fn last_08_jobs_and_ingresses_are_tracked_only_if_enabled() {
         let tracking = |line| settings(line).unwrap().applier.tracking;
         assert_eq!(tracking(""), Tracking::Reference);
         assert_eq!(tracking("--track-jobs-and-ingresses=true"), Tracking::Extended);

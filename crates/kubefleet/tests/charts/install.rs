@@ -124,7 +124,7 @@ fn definition_of(kind: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "builds Kubernetes from source when the cache is empty"]
-async fn a_real_server_takes_what_is_rendered_and_upgrades_it_both_ways_with_helm() {
+async fn a_real_server_accepts_the_charts_and_upgrades_them_both_ways_with_helm() {
     let clusters = Clusters::start().await;
     let mut shell = tokio::task::block_in_place(|| clusters.shell());
     let mut types = |command: &str| {

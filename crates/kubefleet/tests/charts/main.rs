@@ -69,7 +69,7 @@ fn the_table_of_supported_versions_names_the_pinned_releases() {
 }
 
 #[test]
-fn both_charts_treat_definitions_in_the_same_way() {
+fn both_charts_install_definitions_in_the_same_way() {
     let [hub, member] = CHARTS.map(|chart| file(&format!("charts/{chart}/templates/definitions.yaml")));
     assert_eq!(hub, member);
 }

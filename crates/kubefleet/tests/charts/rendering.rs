@@ -26,7 +26,7 @@ fn listed(objects: &[Value]) -> String {
 
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn the_charts_have_no_faults_that_helm_knows_of_with_helm() {
+fn helm_lint_accepts_the_charts_with_helm() {
     for chart in CHARTS {
         let said = helm(&["lint", "--strict", &format!("charts/{chart}")], "").unwrap();
         assert!(said.contains("1 chart(s) linted, 0 chart(s) failed"), "{said}");
@@ -203,7 +203,7 @@ const PATHS: &str = "identityKey: /identity/tls.key, identityCert: /identity/tls
 
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn what_is_set_reaches_the_agents_and_what_is_not_does_not_with_helm() {
+fn only_values_that_are_set_become_flags_with_helm() {
     let hub = |values: &str| deployed(&rendered("hub-agent", values).unwrap()).remove(0);
     let member = |values: &str| deployed(&rendered("member-agent", values).unwrap()).remove(0);
     let skip = "--work-applier-requeue-rate-limiter-skip-to-fast-backoff-for-available-or-diff-reported-work-objs";
@@ -247,7 +247,7 @@ fn last_07_prices_come_from_a_config_map_with_helm() {
 
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn last_08_the_chart_tracks_jobs_and_ingresses_only_when_asked_to_with_helm() {
+fn last_08_the_chart_tracks_jobs_and_ingresses_only_if_enabled_with_helm() {
     let member = |values: &str| deployed(&rendered("member-agent", values).unwrap()).remove(0);
     assert!(member("").has_argument("--track-jobs-and-ingresses=false"));
     assert!(member("trackJobsAndIngresses: true").has_argument("--track-jobs-and-ingresses=true"));
@@ -255,7 +255,7 @@ fn last_08_the_chart_tracks_jobs_and_ingresses_only_when_asked_to_with_helm() {
 
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn values_that_contradict_each_other_are_refused_with_helm() {
+fn contradictory_values_are_refused_with_helm() {
     let cases = [
         ("hub-agent", "replicaCount: 2", "replicaCount > 1 requires useCertManager=true"),
         ("hub-agent", "useCertManager: true", "useCertManager=true requires enableWorkload=true"),
@@ -275,7 +275,7 @@ fn values_that_contradict_each_other_are_refused_with_helm() {
 
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn audit_19_network_policies_open_no_more_ports_than_are_asked_for_with_helm() {
+fn audit_19_network_policies_open_only_configured_ports_with_helm() {
     let opened = |chart: &str, values: &str| {
         let objects = rendered(chart, values).unwrap();
         let mut ports = Vec::new();
@@ -299,7 +299,7 @@ fn audit_19_network_policies_open_no_more_ports_than_are_asked_for_with_helm() {
 /// `--reuse-values` from an earlier release lacks the new values.
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn audit_19_a_release_without_the_new_values_goes_on_as_before_with_helm() {
+fn audit_19_a_release_without_the_new_values_is_unchanged_with_helm() {
     let none = "placeSecrets: null, placeableAPIGroups: null, limitNamespaceWrites: null, networkPolicy: null, \
                 podDisruptionBudget: null";
     assert_eq!(rendered("hub-agent", &format!("{{{none}}}")).unwrap(), rendered("hub-agent", "").unwrap());

@@ -75,7 +75,7 @@ fn audit_19_the_role_without_secrets_reads_none() {
 
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn audit_19_the_chart_without_secrets_gives_the_rights_of_the_committed_files_with_helm() {
+fn audit_19_the_chart_without_secrets_grants_the_permissions_of_the_committed_files_with_helm() {
     let chart = rendered("hub-agent", "{placeSecrets: false, enableWebhook: false}").unwrap();
     assert_eq!(rights(&chart, "hub-agent-sa"), committed_without_secrets());
 }
@@ -105,7 +105,7 @@ fn audit_19_the_chart_limits_namespace_writes_as_the_committed_file_does_with_he
 
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn the_charts_give_the_rights_of_the_committed_files_with_helm() {
+fn the_charts_grant_the_permissions_of_the_committed_files_with_helm() {
     let hub = |values: &str| rights(&rendered("hub-agent", values).unwrap(), "hub-agent-sa");
     let (plain, admission) = (["hub-agent"], ["hub-agent", "hub-agent-admission"]);
     assert_eq!(hub("{enableWebhook: false}"), committed(&plain, "kubefleet-hub-agent"));
@@ -118,7 +118,7 @@ fn the_charts_give_the_rights_of_the_committed_files_with_helm() {
 
 #[test]
 #[ignore = "builds Helm from source when the cache is empty"]
-fn the_lease_is_where_the_agent_runs_and_the_inventory_where_everybody_looks_with_helm() {
+fn leases_and_profiles_have_the_configured_namespaces_with_helm() {
     let elsewhere = rights(&rendered("hub-agent", "namespace: fleet-elsewhere").unwrap(), "hub-agent-sa");
     let places = |what: &str| -> BTreeSet<&str> {
         elsewhere.iter().filter(|right| right.2 == what).map(|right| right.0.as_str()).collect()

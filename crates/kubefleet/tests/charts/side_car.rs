@@ -33,7 +33,7 @@ fn endpoint() -> (String, std::sync::mpsc::Receiver<String>) {
 
 #[tokio::test]
 #[ignore = "builds Helm from source when the cache is empty"]
-async fn a_managed_identitys_token_is_written_down_and_never_logged_with_helm() {
+async fn the_token_of_a_managed_identity_is_stored_and_never_logged_with_helm() {
     let objects = rendered("member-agent", "{config: {provider: azure}, azure: {clientid: me}}").unwrap();
     let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
     let [_, side_car] = &containers(deployment)[..] else { panic!("{deployment:#}") };

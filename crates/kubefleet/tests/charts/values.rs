@@ -277,7 +277,7 @@ fn names(value: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_files_that_set_everything_do() {
+fn the_test_files_set_every_value() {
     for (chart, unset, all) in [("hub-agent", &HUB_UNSET[..], HUB_ALL), ("member-agent", &MEMBER_UNSET[..], MEMBER_ALL)]
     {
         let mut known = names(&defaults(chart));

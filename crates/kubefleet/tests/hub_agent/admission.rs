@@ -128,7 +128,7 @@ async fn webhooks_are_registered_and_answer_with_the_checks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
+async fn enabled_configurations_are_kept_and_disabled_ones_removed() {
     let hub = TestHub::start().await;
     hub.install_kinds().await;
     let flags = ["--enable-webhook", ADDRESS, "--enable-guard-rail", "--enable-admission-policy-manager"];

@@ -41,7 +41,7 @@ async fn idle_connection(address: SocketAddr, config: &Arc<ClientConfig>) -> Tls
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn audit_11_idle_connections_do_not_keep_api_servers_from_asking() {
+async fn audit_11_idle_connections_do_not_block_api_servers() {
     let hub = TestHub::start().await;
     hub.install_kinds().await;
     let mut agent = Agent::start(hub.kubeconfig(), &["--enable-webhook", ADDRESS]);
@@ -67,7 +67,7 @@ async fn audit_11_idle_connections_do_not_keep_api_servers_from_asking() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn audit_11_an_api_server_authenticates_by_certificate_or_token_where_that_is_asked_for() {
+async fn audit_11_an_api_server_authenticates_by_certificate_or_token_if_configured() {
     let hub = TestHub::start().await;
     hub.install_kinds().await;
     let directory = tempfile::tempdir().unwrap();

@@ -104,7 +104,7 @@ async fn a_standby_is_ready_and_takes_over_when_the_leader_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_killed_leaves_nothing_that_its_successor_minds() {
+async fn a_killed_agent_does_not_block_its_successor() {
     let hub = TestHub::start().await;
     hub.install_kinds().await;
     let mut first = Agent::start(hub.kubeconfig(), &[]);
@@ -128,7 +128,7 @@ fn wide_rules() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn audit_06_a_member_with_a_wide_role_is_left_with_the_rights_of_the_table() {
+async fn audit_06_a_wide_role_of_a_member_is_narrowed_to_the_table() {
     let hub = TestHub::start().await;
     hub.install_kinds().await;
     for definition in member_access::networking_definitions() {
@@ -161,7 +161,7 @@ async fn audit_06_a_member_with_a_wide_role_is_left_with_the_rights_of_the_table
 
 /// With the flags in `hub-agent-without-secrets.yaml`, the agent does not request Secrets.
 #[tokio::test(flavor = "multi_thread")]
-async fn audit_19_an_agent_that_may_not_read_secrets_places_the_rest_and_says_why() {
+async fn audit_19_an_agent_without_access_to_secrets_places_other_kinds_and_says_why() {
     let hub = TestHub::start().await;
     hub.install_kinds().await;
     hub.without_secrets().await;
@@ -209,7 +209,7 @@ const SNAPSHOTS_AT_ONCE: [&str; 2] =
     ["--resource-snapshot-creation-minimum-interval=0s", "--resource-changes-collection-duration=0s"];
 
 #[test]
-fn a_command_line_that_is_wrong_is_refused_with_every_reason_and_a_hint() {
+fn an_invalid_command_line_is_refused_with_every_reason_and_a_hint() {
     let text = refused(2, command("hub-agent", &["--max-fleet-sise=100", "--force-delete-wait-time=1s"]));
     let (usage, reasons) = text.split_at(text.find("error: ").unwrap());
     assert!(usage.contains("Usage: kubefleet hub-agent [FLAG]...\n") && usage.contains("  --leader-elect"), "{usage}");
@@ -221,7 +221,7 @@ fn a_command_line_that_is_wrong_is_refused_with_every_reason_and_a_hint() {
 }
 
 #[test]
-fn what_contradicts_itself_or_leads_nowhere_is_no_matter_of_usage() {
+fn contradictory_settings_and_missing_files_are_no_usage_errors() {
     let contradiction = refused(1, command("hub-agent", &["--hub-api-qps=2000"]));
     assert_eq!(
         contradiction,

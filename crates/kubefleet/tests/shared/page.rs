@@ -75,7 +75,7 @@ fn line_fits(expected: &str, seen: &str) -> bool {
 }
 
 #[test]
-fn pages_are_read_as_people_read_them() {
+fn commands_of_pages_are_read_in_order() {
     let page = "text\n```console\n$ a \\\n>   b\none\n$ c\n```\n```yaml\n$ no command\n```\n";
     let step = |line, command: &str, output: &[&str]| Step {
         line,
@@ -86,7 +86,7 @@ fn pages_are_read_as_people_read_them() {
 }
 
 #[test]
-fn what_the_page_leaves_open_may_be_anything_and_nothing_else_may() {
+fn only_placeholders_of_a_page_match_any_text() {
     let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>();
     let check = |expected: &[&str], seen: &[&str]| fits(&texts(expected), &texts(seen));
     assert!(check(&["NAME  AGE", "web  …"], &["NAME   AGE", "web    4s"]));

@@ -46,7 +46,7 @@ async fn report(fleet: &Fleet) -> String {
 }
 
 #[tokio::test]
-async fn each_thing_that_breaks_is_noticed_and_repaired_by_the_printed_command() {
+async fn each_problem_is_found_and_fixed_by_the_printed_command() {
     let fleet = installed().await;
     let said = fleet.run("kubefleet doctor").await;
     assert!(said.contains("No problem found.") && !said.contains("[exit"), "{said}");
@@ -63,7 +63,7 @@ async fn each_thing_that_breaks_is_noticed_and_repaired_by_the_printed_command()
 }
 
 #[tokio::test]
-async fn webhooks_without_a_ca_and_members_that_never_came_are_noticed() {
+async fn webhooks_without_a_ca_and_members_that_never_joined_are_reported() {
     let fleet = installed().await;
     let path = format!(
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{}",

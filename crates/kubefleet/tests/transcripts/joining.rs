@@ -18,7 +18,7 @@ async fn secret(client: &kube::Client, name: &str) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn the_token_goes_from_the_hub_to_the_member_and_nowhere_else() {
+async fn the_token_is_written_only_to_the_member() {
     let fleet = Fleet::start_with(0, &["east".to_owned()]).await;
     fleet.start_agent("east");
     let said = fleet.run("kubefleet join east --yes").await;
@@ -34,7 +34,7 @@ async fn the_token_goes_from_the_hub_to_the_member_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_join_that_fails_says_which_step_and_can_be_continued_or_undone() {
+async fn a_failed_join_names_the_step_and_can_be_continued_or_undone() {
     let fleet = Fleet::start_with(0, &["east".to_owned(), "west".to_owned()]).await;
     let hub = fleet.client(apiserver::ROOT_CLUSTER);
     for cluster in ["east", "west"] {
@@ -61,7 +61,7 @@ async fn a_join_that_fails_says_which_step_and_can_be_continued_or_undone() {
 }
 
 #[tokio::test]
-async fn what_helm_has_installed_is_left_to_helm() {
+async fn objects_of_a_helm_release_are_not_changed() {
     let fleet = Fleet::start_with(0, &["east".to_owned()]).await;
     fleet.run("kubefleet join east --yes --no-wait").await;
     let path = KindId::of::<Deployment>().object_path(Some("fleet-system"), "member-agent", None);

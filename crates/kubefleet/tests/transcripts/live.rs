@@ -34,7 +34,7 @@ const DOWN: &str = "\x1b[B";
 const ESCAPE: &str = "\x1b";
 
 #[tokio::test]
-async fn watch_shows_a_run_on_a_terminal_and_directs_it_by_keys() {
+async fn watch_shows_a_run_on_a_terminal_and_controls_it_by_keys() {
     let fleet = fleet_of("approve").await;
     let command = fleet.shell("stty -g > before; kubefleet watch web-1; code=$?; stty -g > after; exit $code");
     talk(move || {
@@ -118,7 +118,7 @@ fn approve(watch: &mut Terminal) {
 }
 
 #[tokio::test]
-async fn a_terminal_without_room_or_colours_is_respected() {
+async fn a_small_terminal_without_colours_is_respected() {
     let fleet = fleet_of("approve").await;
     let small: Vec<_> = [(39, 30), (100, 9)]
         .into_iter()
@@ -159,7 +159,7 @@ data: {colour: blue}
 ";
 
 #[tokio::test]
-async fn a_rollback_shows_what_changes_and_asks() {
+async fn a_rollback_shows_the_changes_and_prompts() {
     let fleet = fleet_of("runs").await;
     fleet.apply(CHANGE).await;
     fleet.run("kubefleet run web --strategy straight").await;

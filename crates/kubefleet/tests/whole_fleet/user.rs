@@ -137,7 +137,7 @@ fn timeless(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn empty_cells_are_seen_and_ages_are_not() {
+fn empty_cells_are_compared_and_ages_are_not() {
     let text = "NAME   READY   DONE   AGE\na              yes    4s\nlong   no             10m\n";
     assert_eq!(table(text), ["NAME READY DONE", "a - yes", "long no -"]);
     assert!(table("").is_empty());

@@ -284,13 +284,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_have_the_size_that_is_promised() {
+    fn objects_have_the_requested_size() {
         let size = object(9_999, 123).to_string().len();
         assert!((1_900..2_100).contains(&size), "{size}");
     }
 
     #[test]
-    fn events_count_when_their_line_ends_wherever_the_pieces_end() {
+    fn events_are_counted_by_line_across_chunks() {
         let mut lines = Lines::default();
         assert_eq!(lines.ours_ended_by(b"{\"name\":\"kube-root-"), 0);
         assert_eq!(lines.ours_ended_by(b"ca.crt\"}\n{\"name\":\"obj"), 0);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_time_counts() {
+    fn the_median_is_reported() {
         let times = [5, 1, 3].map(Duration::from_secs).to_vec();
         assert_eq!(middle(times), Duration::from_secs(3));
     }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_column_per_server_and_ratios_say_how_much_better() {
+    fn a_table_has_a_column_per_server_and_ratios() {
         let columns = [column("a", 1000.0, 10 << 20), column("b", 500.0, 20 << 20), column("real", 100.0, 100 << 20)];
         let table = table(&columns);
         assert!(

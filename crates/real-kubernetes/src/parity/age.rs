@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_moments_near_now_are_masked_and_their_format_is_kept() {
+    fn only_times_near_now_are_masked_and_their_format_is_kept() {
         let now = Timestamp::now();
         assert_eq!(stand_in_for_time(&now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()), "<time>");
         assert_eq!(stand_in_for_time(&now.strftime("%Y-%m-%dT%H:%M:%S.123456Z").to_string()), "<time with fraction>");

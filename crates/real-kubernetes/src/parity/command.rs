@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_transcript_lies_under_its_case() {
+    fn a_recorded_transcript_is_stored_under_its_case() {
         let directory = tempfile::tempdir().expect("temp dir");
         let parity = Parity {
             filter: None,

@@ -41,7 +41,7 @@ mod tests {
                              FIELDS:\n  data\t<map[string]string>\n    What it holds.\n\n";
 
     #[test]
-    fn an_explanation_keeps_its_fields_and_loses_its_sentences() {
+    fn an_explanation_keeps_its_fields_without_descriptions() {
         expect![[r"
             KIND:       ConfigMap
             VERSION:    v1
@@ -55,13 +55,13 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_custom_kind_stay() {
+    fn descriptions_of_custom_kinds_are_kept() {
         let custom = format!("GROUP:      p7.example.com\n{EXPLAINED}");
         assert_eq!(without_explanations(&custom), custom);
     }
 
     #[test]
-    fn other_output_stays() {
+    fn other_output_is_unchanged() {
         let other = "NAME   AGE\nDESCRIPTION:\n    x";
         assert_eq!(without_explanations(other), other);
     }

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_words_needs_the_same_decision() {
+    fn a_difference_of_wording_needs_the_same_decision() {
         let wording = Known { direction: Direction::Wording, ..ENTRY };
         assert!(wording.excuses("a/b", "one", Accepted { real: Some(false), ours: Some(false) }));
         assert!(!wording.excuses("a/b", "one", Accepted { real: Some(true), ours: Some(false) }));

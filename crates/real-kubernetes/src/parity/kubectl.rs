@@ -81,13 +81,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_gets_its_input_and_ends_by_itself() {
+    async fn a_command_reads_its_input_and_ends() {
         let printed = finish(shell("cat; echo bad >&2; exit 3"), "in\n").await.expect("runs");
         assert_eq!(printed, Printed { stdout: "in\n".into(), stderr: "bad\n".into(), exit_code: Some(3) });
     }
 
     #[tokio::test]
-    async fn an_endless_command_ends_after_the_lines_that_are_wanted() {
+    async fn an_endless_command_ends_after_the_requested_lines() {
         let directory = tempfile::tempdir().expect("a directory");
         let pipe = directory.path().join("pipe").display().to_string();
         // `exec` replaces the shell, so that the kill leaves no process.

@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn until_looks_at_status_value_or_absence() {
+    fn until_checks_status_value_or_absence() {
         let answer = Response::builder().status(200).body(Bytes::from(r#"{"a":{"b":"x"},"n":3}"#)).expect("answer");
         let value = |pointer: &str, value: &str| Directive::UntilValue { pointer: pointer.into(), value: value.into() };
         assert!(satisfied(&Directive::UntilStatus(200), &answer));

@@ -228,7 +228,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_step_is_directives_action_headers_body() {
+    fn a_step_has_directives_an_action_headers_and_a_body() {
         let case = parse(
             "a/b",
             "# why\n\n=== one\n@save rv /metadata/resourceVersion\n@until 200\nGET /x\nAccept: text/plain\n\n\
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_its_place() {
+    fn invalid_scripts_are_refused_with_the_line() {
         let refused = |text: &str| format!("{:#}", parse("x", text).expect_err("must be refused"));
         assert_eq!(refused("GET /\n"), "before the first step only comments may stand");
         assert_eq!(refused("# only words\n"), "a case needs at least one step");

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stops_at_the_asked_number_or_at_the_end() {
+    async fn a_watch_stops_at_the_requested_number_of_events_or_at_the_end() {
         assert_eq!(
             read_text("a\nb\nc\n", 2).await,
             Received { lines: vec!["a".into(), "b".into()], end: "(enough events)" }

@@ -130,9 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn names_carry_one_id_or_several() {
+    fn names_have_one_id_or_several() {
         check("placement_07_a_duplicate_is_refused", expect!["placement_07"]);
-        check("placement_02_03_04_labels_come_and_go", expect!["placement_02 placement_03 placement_04"]);
+        check("placement_02_03_04_labels_select_and_deselect", expect!["placement_02 placement_03 placement_04"]);
         check("applier_s31_s32_drift", expect!["applier_s31 applier_s32"]);
         check("pl_s1_too_few_clusters", expect!["pl_s1"]);
         check("both_scopes_ur_04_and_ev_3_fail", expect!["ur_04 ev_3"]);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_carry_none() {
+    fn other_words_have_no_id() {
         check("placement_of_3_clusters", expect![""]);
         check("prev_1_is_kept", expect![""]);
         check("applier_31_lacks_its_letter", expect![""]);

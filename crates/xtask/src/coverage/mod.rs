@@ -157,7 +157,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn only_tests_carry_ids() {
+    fn only_names_of_tests_have_ids() {
         let text = "
             #[test]
             fn ur_04_a() {}
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_test_is_listed_by_file() {
+    fn scenarios_without_a_test_are_listed_by_file() {
         let specifications = BTreeMap::from([
             ("scheduling".to_owned(), "# F. Acceptance scenarios\n| 1 | a |\n| 2 | b |\n| 3 | c |".to_owned()),
             ("troubleshooting".to_owned(), "### UR-04 x\n### UR-05 y".to_owned()),

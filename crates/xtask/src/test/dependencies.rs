@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn audit_22_a_fetch_that_fails_or_hangs_is_no_success() {
+    fn audit_22_a_failed_or_hanging_fetch_is_no_success() {
         let ends = |script: &str, within| {
             ended_well(Command::new("sh").args(["-c", script]).spawn().unwrap(), within).unwrap()
         };

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passed_holds_until_a_file_changes_that_it_depends_on() {
+    fn a_part_stays_passed_until_one_of_its_inputs_changes() {
         let root = workspace();
         let root = root.path();
         let mut passed = Passed::open(root, false);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_workspace_is_all_but_what_is_made_from_it() {
+    fn the_inputs_of_the_workspace_exclude_generated_files() {
         let root = workspace();
         let root = root.path();
         let before = Seen::default().workspace(root).unwrap().fingerprint();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_to_run_all_nothing_holds() {
+    fn with_all_every_part_runs() {
         let root = workspace();
         let mut passed = Passed::open(root.path(), true);
         passed.note("part", &seen(root.path()), None).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_that_cannot_be_read_are_as_good_as_none() {
+    fn an_unreadable_record_counts_as_missing() {
         let root = workspace();
         std::fs::write(root.path().join(NOTES), "{half").unwrap();
         assert!(!Passed::open(root.path(), false).holds("part", &seen(root.path())));

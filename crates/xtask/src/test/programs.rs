@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_programs_are_read_from_what_cargo_prints() {
+    fn test_programs_are_read_from_the_output_of_cargo() {
         let messages = r#"
             not json
             {"reason":"compiler-artifact","manifest_path":"/w/crates/one/Cargo.toml","target":{"src_path":"/w/crates/one/src/main.rs"},"profile":{"test":false},"executable":"/t/one"}
@@ -238,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn the_closing_line_is_the_last_one_and_a_program_that_died_has_none() {
+    fn the_summary_is_the_last_line_and_a_crashed_program_has_none() {
         assert_eq!(closing_line(b"test result: a\ntest result: b\n\n"), Some("test result: b"));
         assert_eq!(closing_line(b"running 3 tests\n"), None);
     }
 
     #[test]
-    fn every_item_is_worked_on_once_and_an_error_ends_it() {
+    fn every_item_is_processed_once_and_an_error_stops_the_rest() {
         let items: Vec<usize> = (0..50).collect();
         let mut results = vec![None; items.len()];
         in_parallel(

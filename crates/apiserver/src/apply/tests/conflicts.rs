@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn applying_what_others_have_already_set_shares_the_field_without_conflict() {
+fn applying_the_value_of_another_owner_shares_the_field_without_conflict() {
     check(
         r#"
         - create kubectl: {spec: {replicas: 1}}
@@ -26,7 +26,7 @@ fn applying_what_others_have_already_set_shares_the_field_without_conflict() {
 }
 
 #[test]
-fn posting_and_applying_as_one_name_are_two_managers() {
+fn creating_and_applying_under_one_name_are_two_managers() {
     check(
         r#"
         - create m: {spec: {replicas: 1}}
@@ -334,7 +334,7 @@ fn a_granular_map_is_owned_by_key() {
 }
 
 #[test]
-fn the_past_of_an_untracked_object_conflicts() {
+fn fields_of_an_untracked_object_conflict() {
     check(
         r#"
         - create kubectl: {spec: {replicas: 1}}
@@ -370,7 +370,7 @@ fn a_conflict_across_versions_names_the_version_of_the_owner() {
 }
 
 #[test]
-fn kubectl_conflicts_where_others_changed_what_it_applied_on_the_client_side() {
+fn kubectl_conflicts_with_changes_of_its_client_side_applied_fields() {
     check(
         r#"
         - create kubectl-client-side-apply: {metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"apiVersion":"example.com/v1","kind":"Web","metadata":{"name":"web"},"spec":{"replicas":1,"image":"a"}}'}}, spec: {replicas: 1, image: a}}

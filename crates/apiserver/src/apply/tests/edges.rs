@@ -28,7 +28,7 @@ fn owners_of(object: &Value) -> String {
 }
 
 #[test]
-fn entries_that_break_rules_are_named() {
+fn invalid_entries_are_named() {
     let object = json!({"metadata": {"managedFields": [
         {"manager": "ok", "operation": "Apply", "fieldsType": "FieldsV1"},
         {"manager": "tab\there", "operation": "Take", "fieldsType": "FieldsV2"},
@@ -52,7 +52,7 @@ fn a_manager_name_may_have_blanks_and_any_letter() {
 }
 
 #[test]
-fn a_change_of_nothing_but_times_is_undone() {
+fn a_change_of_only_the_times_is_reverted() {
     let entry = |time: &str| json!({"manager": "m", "operation": "Apply", "time": time});
     let object = |time: &str, replicas: i64| json!({"metadata": {"name": "web", "managedFields": [entry(time)]}, "spec": {"replicas": replicas}});
     let live = object("1970-01-01T00:00:00Z", 1);
@@ -78,7 +78,7 @@ fn a_change_of_nothing_but_times_is_undone() {
 }
 
 #[test]
-fn what_a_blank_object_holds_is_not_owned_by_its_creator() {
+fn fields_of_an_empty_object_are_not_owned_by_its_creator() {
     let (schema, reset) = (kind::web(), Reset::nothing());
     let blank = json!({"metadata": {"creationTimestamp": null}, "spec": {"strategy": {}}, "status": {}});
     let mut object = web(&json!({"strategy": {"type": "x"}, "replicas": 1}));
@@ -151,7 +151,7 @@ fn managed_fields_that_cannot_be_read_stop_an_apply_but_no_update() {
 }
 
 #[test]
-fn a_manager_name_that_breaks_rules_is_refused() {
+fn an_invalid_manager_name_is_refused() {
     let (schema, reset) = (kind::web(), Reset::status());
     let long = "m".repeat(129);
     let error = apply(&target(&schema, &reset), None, &web(&json!({})), &writer(&long), true).unwrap_err();
@@ -160,7 +160,7 @@ fn a_manager_name_that_breaks_rules_is_refused() {
 }
 
 #[test]
-fn the_annotation_of_client_side_apply_goes_when_it_grows_too_large() {
+fn the_last_applied_annotation_is_removed_when_it_is_too_large() {
     let (schema, reset) = (kind::web(), Reset::status());
     let mut live = web(&json!({}));
     live["metadata"]["annotations"] = json!({LAST_APPLIED: "{}"});

@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn an_untracked_object_is_owned_by_its_past_before_the_first_apply() {
+fn an_untracked_object_gets_a_before_first_apply_manager() {
     check(
         r#"
         - create kubectl: {spec: {replicas: 1, image: a}}
@@ -176,7 +176,7 @@ fn an_apply_of_another_kind_or_version_is_refused() {
 }
 
 #[test]
-fn an_applier_stays_itself_in_another_version() {
+fn an_applier_is_the_same_manager_in_another_version() {
     check(
         r#"
         - apply ci in v1beta1: {spec: {replicas: 1, image: a}}
@@ -275,7 +275,7 @@ fn the_oldest_updaters_are_merged_beyond_ten() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_on_the_client_side() {
+fn kubectl_takes_over_its_client_side_applied_fields() {
     check(
         r#"
         - create kubectl-client-side-apply: {metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"apiVersion":"example.com/v1","kind":"Web","metadata":{"name":"web"},"spec":{"replicas":1}}'}}, spec: {replicas: 1}}
@@ -299,7 +299,7 @@ fn kubectl_takes_over_what_it_applied_on_the_client_side() {
 }
 
 #[test]
-fn the_annotation_of_another_version_explains_nothing() {
+fn a_last_applied_annotation_of_another_version_is_ignored() {
     check(
         r#"
         - create kubectl-client-side-apply: {metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"apiVersion":"example.com/v2","kind":"Web","spec":{"replicas":1}}'}}, spec: {replicas: 1}}

@@ -48,7 +48,7 @@ fn a_field_that_is_owned_beside_its_children_has_a_dot() {
 }
 
 #[test]
-fn texts_are_escaped_as_go_does_it() {
+fn strings_are_escaped_as_in_go() {
     check_fields(
         r#"spec: {zones: ["a<b>&\"c\"\n"], settings: {"x/y.z": "1", "q\"": "2"}}"#,
         &expect![[r#"
@@ -95,7 +95,7 @@ fn elements_are_ordered_by_kind_then_value() {
 }
 
 #[test]
-fn what_is_no_element_is_refused_and_what_may_be_one_is_skipped() {
+fn invalid_path_elements_are_refused_and_unknown_ones_skipped() {
     let malformed = |text| matches!(Element::parse(text), Err(ElementFault::Malformed(_)));
     for text in ["", "f", "field", "v:", "v:{", "k:1", "k:[]", "i:x"] {
         assert!(malformed(text), "{text}");
@@ -118,7 +118,7 @@ fn leaves_have_nothing_owned_below_them() {
 }
 
 #[test]
-fn a_difference_takes_children_only_when_told_to() {
+fn a_set_difference_includes_children_only_on_demand() {
     let stored = json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}});
     let set = FieldSet::from_fields(&stored).unwrap();
     let parent = FieldSet::of_fields(&[&["a"]]);

@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn a_creator_owns_what_it_wrote_with_the_containers_around_it() {
+fn a_creator_owns_its_fields_and_their_parents() {
     check(
         r#"
         - create kubectl: {metadata: {labels: {app: web}}, spec: {replicas: 1, containers: [{name: a, image: x}]}}
@@ -169,7 +169,7 @@ fn an_updater_takes_what_it_changes_from_the_former_owner() {
 }
 
 #[test]
-fn an_update_that_changes_nothing_leaves_owners_and_times_alone() {
+fn an_update_without_changes_keeps_owners_and_times() {
     check(
         r#"
         - create kubectl: {spec: {replicas: 1, image: a}}
@@ -189,7 +189,7 @@ fn an_update_that_changes_nothing_leaves_owners_and_times_alone() {
 }
 
 #[test]
-fn an_updater_that_removes_a_field_takes_it_from_everybody() {
+fn an_updater_that_removes_a_field_removes_it_from_all_owners() {
     check(
         r#"
         - apply ci: {spec: {replicas: 1, image: a}}
@@ -205,7 +205,7 @@ fn an_updater_that_removes_a_field_takes_it_from_everybody() {
 }
 
 #[test]
-fn an_owner_of_nothing_is_forgotten() {
+fn a_manager_without_fields_is_removed() {
     check(
         r#"
         - create kubectl: {spec: {replicas: 1}}
@@ -245,7 +245,7 @@ fn a_write_of_the_same_manager_adds_to_its_entry_and_renews_the_time() {
 }
 
 #[test]
-fn a_nameless_writer_is_unknown() {
+fn a_writer_without_a_name_is_called_unknown() {
     check(
         r#"
         - create: {spec: {replicas: 1}}

@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn set_operations_obey_their_laws(a in spec(), b in spec()) {
+    fn set_operations_are_consistent(a in spec(), b in spec()) {
         let schema = kind::web();
         let (a, b) = (json!({"spec": a}), json!({"spec": b}));
         let (a, b) = (fields_of(Type::root(&schema), &a), fields_of(Type::root(&schema), &b));
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_by_force_owns_all_it_applied(steps in steps(), body in body()) {
+    fn a_forced_apply_owns_all_its_fields(steps in steps(), body in body()) {
         let mut fixture = after(&steps);
         fixture.step("force", "anna", &body).unwrap();
         let schema = kind::web();
@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_owned_is_in_the_object(steps in steps()) {
+    fn owned_fields_exist_in_the_object(steps in steps()) {
         let fixture = after(&steps);
         let object = fixture.live.unwrap_or_default();
         let schema = kind::web();

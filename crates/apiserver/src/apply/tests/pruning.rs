@@ -83,7 +83,7 @@ fn a_field_that_an_updater_has_taken_is_no_longer_removed() {
 }
 
 #[test]
-fn a_struct_goes_with_its_last_field() {
+fn a_struct_is_removed_with_its_last_field() {
     check(
         r#"
         - apply ci: {spec: {replicas: 1, strategy: {type: x, limits: {low: 1}}}}
@@ -219,7 +219,7 @@ fn a_nested_item_no_longer_applied_is_removed() {
 }
 
 #[test]
-fn the_last_item_takes_the_list_with_it() {
+fn the_list_is_removed_with_its_last_item() {
     check(
         r#"
         - apply ci: {spec: {replicas: 1, containers: [{name: a}]}}

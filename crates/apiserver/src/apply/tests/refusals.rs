@@ -20,7 +20,7 @@ fn an_unknown_field_is_refused() {
 }
 
 #[test]
-fn all_misfits_are_named() {
+fn all_type_errors_are_named() {
     check(
         r#"
         - apply ci: {spec: {replicas: many, image: 5, paused: 'yes', containers: {a: b}, strategy: [x], args: {x: z}}}

@@ -124,7 +124,7 @@ fn shared_items_take_the_applied_order() {
 }
 
 #[test]
-fn new_items_stand_where_they_are_applied() {
+fn new_items_are_inserted_at_their_applied_position() {
     check(
         r#"
         - create kubectl: {spec: {zones: [a, b, c]}}
@@ -154,7 +154,7 @@ fn new_items_stand_where_they_are_applied() {
 }
 
 #[test]
-fn live_items_keep_their_place_among_applied_ones() {
+fn live_items_keep_their_position_among_applied_ones() {
     check(
         r#"
         - create kubectl: {spec: {zones: [a, b, c, d]}}

@@ -38,7 +38,7 @@ fn every_rule_names_a_definition_and_its_fields() {
 }
 
 #[test]
-fn every_kind_can_be_defaulted_from_nothing() {
+fn every_kind_can_be_defaulted_from_an_empty_object() {
     for kind in kinds() {
         defaulted(kind.group, kind.version, kind.kind, json!({}));
     }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_given_once_and_come_back() {
+    fn addresses_are_allocated_once_and_released() {
         let pool = AddressPool::new(Ipv4Addr::new(10, 96, 0, 0), 30);
         assert_eq!(pool.take_ip(None, true), Ok("10.96.0.1".to_owned()));
         assert_eq!(pool.take_ip(Some("10.96.0.2"), false), Ok("10.96.0.2".to_owned()));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_given_once_and_within_the_range() {
+    fn ports_are_allocated_once_and_within_the_range() {
         let pool = AddressPool::default();
         assert_eq!(pool.take_port(None, false), Ok(30_000));
         assert_eq!(pool.take_port(Some(30_000), false), Err("provided port is already allocated".to_owned()));

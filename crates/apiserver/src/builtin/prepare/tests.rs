@@ -192,7 +192,7 @@ fn a_daemon_set_counts_its_templates() {
 }
 
 #[test]
-fn services_get_addresses_and_ports_and_keep_them() {
+fn services_are_allocated_addresses_and_ports_and_keep_them() {
     let fixture = Fixture::new();
     let first =
         fixture.create("", "Service", json!({"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})).unwrap();

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedules_that_are_fine() {
+    fn valid_schedules() {
         for schedule in
             ["* * * * *", "*/5 0-6 1,15 jan-mar mon-fri", "@daily", "@every 1h30m", "0 0 ? * 0", "5/15 * * * *"]
         {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_that_are_not() {
+    fn invalid_schedules() {
         for (schedule, problem) in [
             ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
             ("60 * * * *", "end of range (60) above maximum (59): 60"),

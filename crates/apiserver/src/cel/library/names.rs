@@ -72,7 +72,7 @@ pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<
 }
 
 #[test]
-fn names_are_judged_by_their_format() {
+fn names_are_validated_by_format() {
     for (format, good, bad) in [
         ("dns1123Label", "a-b", "a.b"),
         ("dns1123Subdomain", "a.b", "A"),

@@ -81,7 +81,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
 }
 
 #[test]
-fn versions_are_ordered_as_the_standard_says() {
+fn versions_are_ordered_as_in_semver() {
     let parse = |text| Semver::parse(text, false).unwrap();
     for pair in ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0", "1.0.1", "2.0.0"].windows(2)
     {

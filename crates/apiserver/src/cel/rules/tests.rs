@@ -133,7 +133,7 @@ fn a_rule_that_cannot_be_evaluated_fails() {
 }
 
 #[test]
-fn int_or_string_is_told_apart_by_its_type() {
+fn int_or_string_is_distinguished_by_its_type() {
     let percent = json!({"x-kubernetes-int-or-string": true, "x-kubernetes-validations": [
         {"rule": "type(self) == string ? self.matches('^(100|[0-9]{1,2})%$') : self >= 0", "message": "bad"}]});
     for (value, ok) in [(json!("50%"), true), (json!("500%"), false), (json!(0), true), (json!(-1), false)] {
@@ -172,7 +172,7 @@ fn transition_rules_run_only_where_there_is_an_old_value() {
 }
 
 #[test]
-fn an_optional_old_value_is_asked_before_it_is_used() {
+fn an_optional_old_self_must_be_checked_before_use() {
     let schema = json!({"type": "string", "x-kubernetes-validations": [
         {"rule": "!oldSelf.hasValue() || self == oldSelf.value()", "message": "immutable", "optionalOldSelf": true},
         {"rule": "oldSelf.optMap(o, o.size()).orValue(0) <= self.size()", "message": "may not shrink", "optionalOldSelf": true}]});
@@ -216,7 +216,7 @@ fn equality_ignores_the_order_of_sets_and_list_maps() {
 }
 
 #[test]
-fn what_broke_a_rule_before_and_did_not_change_is_forgiven() {
+fn an_unchanged_value_that_violates_a_rule_is_accepted() {
     let schema = object(
         &json!({"a": {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'bad'"}]}, "b": {"type": "string"}}),
         &json!([{"rule": "self.a != 'bad'", "message": "spec is bad"}]),
@@ -281,7 +281,7 @@ fn formats_give_values_their_types() {
 }
 
 #[test]
-fn rules_wait_for_a_well_formed_object() {
+fn rules_are_evaluated_only_for_well_formed_objects() {
     check(
         object(&json!({"a": {"type": "string"}}), &json!([{"rule": "self.a == 'x'"}])),
         json!({"a": 5}),
@@ -292,7 +292,7 @@ fn rules_wait_for_a_well_formed_object() {
 }
 
 #[test]
-fn rules_that_make_no_sense_are_refused_with_their_place() {
+fn invalid_rules_are_refused_with_their_position() {
     let refused = |rule: &str, expected: Expect| {
         check_refused(
             object(
@@ -372,7 +372,7 @@ fn a_default_that_breaks_a_rule_is_refused() {
 }
 
 #[test]
-fn a_hostile_rule_runs_out_of_budget_and_stops_everything() {
+fn an_expensive_rule_exceeds_the_budget_and_ends_the_evaluation() {
     let many: Vec<i64> = (0..400).collect();
     let cubic = "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))";
     let schema = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": cubic}, {"rule": "false"}]});
@@ -395,7 +395,7 @@ fn a_hostile_rule_runs_out_of_budget_and_stops_everything() {
 }
 
 #[test]
-fn functions_that_make_much_out_of_little_are_stopped_too() {
+fn functions_with_large_results_exceed_the_budget_too() {
     for rule in [
         "self.map(x, self).map(x, self).all(x, x.all(y, y.size() > 0))",
         "self.map(x, self.map(y, x + y).join('')).join('').size() > 0",
@@ -415,7 +415,7 @@ fn functions_that_make_much_out_of_little_are_stopped_too() {
 }
 
 #[test]
-fn rules_that_may_cost_too_much_are_refused() {
+fn rules_with_a_high_estimated_cost_are_refused() {
     let texts = json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}});
     let nested = json!([{"rule": "self.l.all(a, a.all(b, self.l.all(c, c.all(d, d != b))))"}]);
     check_refused(

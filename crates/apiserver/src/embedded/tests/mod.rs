@@ -61,7 +61,7 @@ async fn a_definition_is_established_and_its_objects_are_defaulted_and_checked()
 }
 
 #[tokio::test]
-async fn clusters_that_are_made_later_begin_as_the_template_says_and_go_their_own_ways() {
+async fn clusters_created_later_start_from_the_template_and_are_independent() {
     let first = Embedded::start(Options::default()).await.unwrap();
     let maps = "/api/v1/namespaces/default/configmaps";
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});

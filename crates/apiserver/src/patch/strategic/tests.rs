@@ -77,7 +77,7 @@ fn lists_merge_by_key_and_new_items_come_first() {
 }
 
 #[test]
-fn a_field_may_ask_to_be_replaced_as_a_whole() {
+fn a_replace_directive_replaces_a_field() {
     check(
         json!({"spec": {"selector": {"matchLabels": {"a": "1"}, "matchExpressions": []}}}),
         json!({"spec": {"selector": {"matchLabels": {"b": "2"}}}}),
@@ -203,7 +203,7 @@ fn retained_keys_clear_the_others() {
 }
 
 #[test]
-fn what_is_no_object_cannot_be_merged() {
+fn only_objects_can_be_merged() {
     assert_eq!(strategic_merge_patch(&schema(), &json!([]), &json!({})).unwrap_err().code(), 400);
     check(
         json!({"metadata": {"finalizers": ["a"]}}),

@@ -55,7 +55,7 @@ async fn a_definition_is_established_and_served_in_all_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_resources_refuse_what_built_in_ones_take() {
+async fn custom_resources_reject_some_requests_of_built_in_ones() {
     let f = Fixture::new().await;
     established(&f, cars()).await;
     f.ok("POST", CARS, car("a", "red")).await;
@@ -73,7 +73,7 @@ async fn custom_resources_refuse_what_built_in_ones_take() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taken_names_are_not_accepted() {
+async fn conflicting_names_are_not_accepted() {
     let f = Fixture::new().await;
     established(&f, cars()).await;
     let mut other = cars();
@@ -108,7 +108,7 @@ async fn a_changed_definition_ends_watches_and_serves_its_new_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_goes_after_its_objects() {
+async fn a_definition_is_deleted_after_its_objects() {
     let f = Fixture::new().await;
     established(&f, cars()).await;
     let mut held = car("a", "red");
@@ -127,7 +127,7 @@ async fn a_definition_goes_after_its_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_that_scale_are_judged_and_missing_parts_are_not_found() {
+async fn replicas_are_validated_and_missing_paths_not_found() {
     let f = Fixture::new().await;
     let mut definition = cars();
     definition["spec"]["versions"][0]["subresources"]["scale"] =
@@ -153,7 +153,7 @@ async fn numbers_that_scale_are_judged_and_missing_parts_are_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_stored_version_has_no_place_for_is_lost() {
+async fn fields_that_the_stored_version_lacks_are_lost() {
     let f = Fixture::new().await;
     let mut definition = cars();
     let narrow = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}});

@@ -7,7 +7,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MAP: &str = "/api/v1/namespaces/default/configmaps/a";
 
 #[tokio::test(start_paused = true)]
-async fn a_free_object_goes_at_once_and_the_answer_names_it() {
+async fn an_object_without_finalizers_is_deleted_at_once_and_returned_as_a_status() {
     let f = Fixture::new().await;
     let made = f.ok("POST", MAPS, config_map("a")).await;
     let answer = f.ok("DELETE", MAP, json!({})).await;
@@ -22,7 +22,7 @@ async fn a_free_object_goes_at_once_and_the_answer_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_hold_an_object_until_the_last_is_gone() {
+async fn an_object_is_deleted_with_its_last_finalizer() {
     let f = Fixture::new().await;
     let mut object = deployment("d");
     object["metadata"]["finalizers"] = json!(["x.y/z"]);
@@ -74,7 +74,7 @@ async fn contradicting_options_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grace_period_marks_and_a_zero_one_removes() {
+async fn a_grace_period_sets_the_deletion_time_and_zero_deletes() {
     let f = Fixture::new().await;
     let target = "/api/v1/namespaces/default/pods/p";
     f.ok("POST", "/api/v1/namespaces/default/pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}}))
@@ -87,7 +87,7 @@ async fn a_grace_period_marks_and_a_zero_one_removes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_02_any_grace_period_is_taken_and_later_ones_only_shorten_it() {
+async fn audit_02_any_grace_period_is_accepted_and_later_ones_only_shorten_it() {
     let f = Fixture::new().await;
     let target = "/api/v1/namespaces/default/pods/p";
     f.ok("POST", "/api/v1/namespaces/default/pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}}))
@@ -109,7 +109,7 @@ async fn audit_02_any_grace_period_is_taken_and_later_ones_only_shorten_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collection_loses_exactly_the_matches() {
+async fn delete_collection_deletes_only_matches() {
     let f = Fixture::new().await;
     for (name, app) in [("a", "x"), ("b", "y"), ("c", "x")] {
         let mut object = config_map(name);

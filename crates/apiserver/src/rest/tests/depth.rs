@@ -72,7 +72,7 @@ async fn is_accepted(fixture: &Fixture, way: &str, levels: usize, lists: u64) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn audit_03_whatever_a_write_accepts_can_be_read_back() {
+async fn audit_03_every_accepted_write_can_be_read_back() {
     let fixture = Fixture::new().await;
     established(&fixture, cars()).await;
     for way in WAYS {

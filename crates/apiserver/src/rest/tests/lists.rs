@@ -21,7 +21,7 @@ async fn five() -> Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_of_one_list_are_one_snapshot_and_a_watch_from_it_gives_the_rest() {
+async fn pages_of_a_list_are_one_snapshot_and_a_watch_continues_from_it() {
     let f = five().await;
     let first = f.ok("GET", &format!("{MAPS}?limit=2"), Value::Null).await;
     assert_eq!((names(&first).as_str(), &first["metadata"]["remainingItemCount"]), ("a,b", &json!(3)));
@@ -43,7 +43,7 @@ async fn pages_of_one_list_are_one_snapshot_and_a_watch_from_it_gives_the_rest()
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_choose_and_limits_count_matches() {
+async fn limits_count_objects_that_match_the_selector() {
     let f = five().await;
     let list = async |query: &str| names(&f.ok("GET", &format!("{MAPS}?{query}"), Value::Null).await);
     assert_eq!(list("labelSelector=vowel%3Dyes").await, "a,e");
@@ -107,7 +107,7 @@ async fn bad_selectors_and_versions_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exact_lists_show_the_past_until_it_is_forgotten() {
+async fn exact_lists_show_old_revisions_until_compaction() {
     let f = five().await;
     let version = f.cluster.store().revision();
     f.ok("DELETE", &format!("{MAPS}/a"), Value::Null).await;

@@ -141,7 +141,7 @@ impl Admission for Labeller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn admission_changes_first_and_judges_then() {
+async fn admission_mutates_before_it_validates() {
     let f = Fixture::of(
         builder().admission(Arc::new(Labeller(Phase::Validating))).admission(Arc::new(Labeller(Phase::Mutating))),
     )

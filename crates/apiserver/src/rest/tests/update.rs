@@ -34,7 +34,7 @@ async fn a_put_replaces_if_the_version_is_the_current_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_changes_nothing_is_no_write() {
+async fn a_write_without_changes_keeps_the_revision() {
     let f = Fixture::new().await;
     let made = f.ok("POST", MAPS, config_map("a")).await;
     let revision = f.cluster.store().revision();
@@ -86,7 +86,7 @@ async fn a_put_creates_where_the_kind_allows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spec_and_status_have_their_own_doors_and_only_spec_counts() {
+async fn spec_and_status_are_separate_and_only_spec_raises_the_generation() {
     let f = Fixture::new().await;
     f.ok("POST", DEPLOYMENTS, deployment("d")).await;
     let both = json!({"spec": {"replicas": 2}, "status": {"replicas": 5}, "metadata": {"labels": {"x": "y"}}});
@@ -156,7 +156,7 @@ async fn patches_are_checked_before_they_are_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn patches_that_race_all_arrive() {
+async fn concurrent_patches_are_all_applied() {
     let f = std::sync::Arc::new(Fixture::new().await);
     f.ok("POST", MAPS, config_map("a")).await;
     let patches = (0..20).map(|n| {
@@ -170,7 +170,7 @@ async fn patches_that_race_all_arrive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_that_is_refused_strictly_shows_what_it_made() {
+async fn a_patch_refused_by_strict_validation_shows_its_result() {
     let f = Fixture::new().await;
     let definition = json!({"metadata": {"name": "cars.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
         "names": {"plural": "cars", "kind": "Car"}, "versions": [{"name": "v1", "served": true, "storage": true,

@@ -12,7 +12,7 @@ fn labelled(name: &str, app: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_shows_what_is_there_and_then_what_happens() {
+async fn a_watch_sends_existing_objects_and_then_changes() {
     let f = Fixture::new().await;
     let made = f.ok("POST", MAPS, config_map("a")).await;
     let mut watch = f.watch(MAPS).await;
@@ -28,7 +28,7 @@ async fn a_watch_shows_what_is_there_and_then_what_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_turn_changes_into_comings_and_goings() {
+async fn changes_across_a_selector_are_added_and_deleted_events() {
     let f = Fixture::new().await;
     f.ok("POST", MAPS, labelled("a", "x")).await;
     let mut x = f.watch(&format!("{MAPS}?labelSelector=app%3Dx")).await;
@@ -43,7 +43,7 @@ async fn selectors_turn_changes_into_comings_and_goings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_start_is_told_inside_the_stream() {
+async fn an_expired_start_revision_is_an_error_event() {
     let f = Fixture::new().await;
     for name in ["a", "b", "c"] {
         f.ok("POST", MAPS, config_map(name)).await;
@@ -71,7 +71,7 @@ async fn bookmarks_come_with_time_and_the_stream_ends_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_ends_with_its_mark() {
+async fn a_streamed_list_ends_with_a_bookmark() {
     let f = Fixture::new().await;
     for name in ["a", "b"] {
         f.ok("POST", MAPS, config_map(name)).await;

@@ -24,7 +24,7 @@ async fn a_created_object_has_what_the_server_sets_and_reads_back_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_with_a_generation_start_at_one_and_lose_a_sent_status() {
+async fn kinds_with_a_generation_start_at_one_without_a_status() {
     let f = Fixture::new().await;
     let mut object = deployment("d");
     object["status"] = json!({"replicas": 9});
@@ -53,7 +53,7 @@ async fn names_are_generated_and_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_do_not_fit_are_refused() {
+async fn mismatching_bodies_are_refused() {
     let f = Fixture::new().await;
     let refused = async |patch: Value| {
         let mut object = config_map("a");
@@ -96,7 +96,7 @@ async fn bodies_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn repeated_fields_warn_or_fail_as_asked() {
+async fn repeated_fields_warn_or_fail_by_validation_mode() {
     let f = Fixture::new().await;
     let body = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"x":"1","x":"2"}}"#;
     let send = async |query: &str| {
@@ -139,7 +139,7 @@ async fn a_dry_run_stores_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_are_a_condition_of_creates() {
+async fn creates_need_an_active_namespace() {
     let f = Fixture::new().await;
     let missing = f.refused("POST", "/api/v1/namespaces/gone/configmaps", config_map("a")).await;
     assert_eq!(missing, "404 NotFound: namespaces \"gone\" not found");
@@ -158,7 +158,7 @@ async fn namespaces_are_a_condition_of_creates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn paths_that_do_not_exist_are_told_apart() {
+async fn unknown_paths_and_missing_objects_are_distinguished() {
     let f = Fixture::new().await;
     let table = [
         ("GET", "/api/v1/namespaces/default/things", 404),

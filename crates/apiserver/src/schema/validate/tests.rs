@@ -56,7 +56,7 @@ fn types_are_named_as_in_the_schema() {
 }
 
 #[test]
-fn value_constraints_speak_as_the_real_server() {
+fn value_constraints_have_the_messages_of_the_real_server() {
     let schema = json!({"type": "object", "required": ["must"], "minProperties": 9, "properties": {
         "must": {"type": "string"},
         "short": {"type": "string", "maxLength": 3}, "long": {"type": "string", "minLength": 1},
@@ -93,7 +93,7 @@ fn value_constraints_speak_as_the_real_server() {
 }
 
 #[test]
-fn junctors_report_the_alternative_that_got_furthest() {
+fn junctors_report_the_closest_alternative() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         "oneOf": [{"required": ["a"]}, {"required": ["b"]}]});
     check(
@@ -127,7 +127,7 @@ fn junctors_report_the_alternative_that_got_furthest() {
 }
 
 #[test]
-fn lists_that_are_sets_or_maps_hold_nothing_twice() {
+fn sets_and_map_lists_have_no_duplicates() {
     let schema = json!({"type": "object", "properties": {
         "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "conditions": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
@@ -170,7 +170,7 @@ fn embedded_resources_name_their_kind() {
 }
 
 #[test]
-fn what_was_invalid_before_and_did_not_change_is_forgiven() {
+fn an_unchanged_invalid_value_is_accepted() {
     let schema = spec_schema(&json!({"type": "object", "properties": {
         "name": {"type": "string", "maxLength": 1}, "other": {"type": "integer"},
         "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object",

@@ -68,7 +68,7 @@ async fn a_log_cut_at_any_byte_gives_a_prefix_of_the_writes() {
 }
 
 #[tokio::test]
-async fn writing_goes_on_behind_a_torn_tail() {
+async fn writing_continues_after_a_torn_tail() {
     let directory = tempfile::tempdir().unwrap();
     let (log, _) = opened(directory.path());
     let store = Store::new("c", log.clone(), HistoryLimits::default());
@@ -114,7 +114,7 @@ async fn snapshots_replace_logs_and_keep_empty_clusters_revisions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_writers_are_all_acknowledged_and_all_found_again() {
+async fn concurrent_writes_are_all_acknowledged_and_recovered() {
     let directory = tempfile::tempdir().unwrap();
     let limits = CompactionLimits { minimum_bytes: 20_000, snapshot_factor: 1 };
     let (log, _) = open(directory.path(), HistoryLimits::default(), limits).unwrap();
@@ -182,7 +182,7 @@ async fn three_commits(directory: &Path) -> (std::path::PathBuf, Vec<usize>) {
 }
 
 #[tokio::test]
-async fn audit_16_a_flipped_bit_anywhere_in_a_log_is_refused_with_its_place() {
+async fn audit_16_a_flipped_bit_anywhere_in_a_log_is_refused_with_its_position() {
     let directory = tempfile::tempdir().unwrap();
     let (path, ends) = three_commits(directory.path()).await;
     let whole = fs::read(&path).unwrap();
@@ -225,7 +225,7 @@ async fn audit_16_a_last_write_whose_blocks_did_not_reach_the_disk_is_cut_off() 
 }
 
 #[tokio::test]
-async fn audit_16_a_torn_log_before_one_that_was_begun_in_vain_is_cut_off_for_good() {
+async fn audit_16_a_torn_log_before_an_empty_one_is_truncated_for_good() {
     for header in [0, 9] {
         let directory = tempfile::tempdir().unwrap();
         let (path, ends) = three_commits(directory.path()).await;
@@ -293,7 +293,7 @@ async fn audit_16_a_missing_file_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn audit_16_files_of_another_version_are_refused_and_left_as_they_are() {
+async fn audit_16_files_of_another_version_are_refused_and_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     // As the first version wrote it: length and checksum, without magic.
     let path = directory.path().join("log-000000000000");
@@ -462,7 +462,7 @@ mod permissions {
     }
 
     #[tokio::test]
-    async fn audit_12_an_open_directory_with_files_of_others_is_refused_and_left_as_it_is() {
+    async fn audit_12_an_open_directory_with_files_of_others_is_refused_and_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         set_mode(directory.path(), 0o755);
         drop(opened(directory.path()));

@@ -93,7 +93,7 @@ async fn audit_15_writes_that_do_not_fit_are_undone_and_reads_continue() {
 }
 
 #[tokio::test]
-async fn audit_15_a_snapshot_that_does_not_fit_takes_nothing_away() {
+async fn audit_15_a_snapshot_that_does_not_fit_loses_nothing() {
     let disk = SimulatedDisk::new(None);
     let (log, _) = opened(&disk).unwrap();
     let store = Store::new("c", log.clone(), HistoryLimits::default());

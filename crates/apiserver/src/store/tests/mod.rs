@@ -44,7 +44,7 @@ fn printed<'e>(entries: impl IntoIterator<Item = &'e Arc<Entry>>) -> Vec<String>
 }
 
 #[tokio::test]
-async fn writes_are_checked_against_what_they_expect() {
+async fn writes_check_their_preconditions() {
     let store = memory(HistoryLimits::default());
     let made = store.commit(vec![put("ns/a", 1, Expect::Absent)], &[]).await.unwrap();
     assert_eq!(printed(&made), ["ns/a=1@2"]);
@@ -63,7 +63,7 @@ async fn writes_are_checked_against_what_they_expect() {
 }
 
 #[tokio::test]
-async fn a_commit_is_made_whole_or_not_at_all() {
+async fn a_commit_is_atomic() {
     let store = memory(HistoryLimits::default());
     let changes = vec![put("a", 1, Expect::Absent), put("b", 1, Expect::Revision(9))];
     assert!(store.commit(changes, &[]).await.is_err());
@@ -120,7 +120,7 @@ async fn history_is_bounded_by_count_and_by_bytes() {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_across_compaction_where_its_history_is_left() {
+async fn a_watch_resumes_across_a_compaction_if_its_history_is_kept() {
     let store = memory(HistoryLimits::default());
     for value in 0..4 {
         store.commit(vec![put("a", value, Expect::Any)], &[]).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_watch_resumes_across_compaction_where_its_history_is_left() {
 }
 
 #[tokio::test]
-async fn an_idle_watch_moves_its_frontier_with_other_resources() {
+async fn the_revision_of_an_idle_watch_advances_with_other_resources() {
     let store = memory(HistoryLimits::default());
     let mut idle = store.watch(&StorageKey::new("", "others"), 1).unwrap();
     store.commit(vec![put("a", 1, Expect::Any)], &[]).await.unwrap();
@@ -147,7 +147,7 @@ async fn an_idle_watch_moves_its_frontier_with_other_resources() {
 }
 
 #[tokio::test]
-async fn a_watch_from_the_future_is_told_how_far_the_store_is() {
+async fn a_watch_from_a_future_revision_skips_earlier_changes() {
     let store = memory(HistoryLimits::default());
     store.commit(vec![put("a", 1, Expect::Any)], &[]).await.unwrap();
     let mut ahead = store.watch(&resource(), 4).unwrap();
@@ -160,7 +160,7 @@ async fn a_watch_from_the_future_is_told_how_far_the_store_is() {
 }
 
 #[tokio::test]
-async fn a_follower_of_everything_sees_every_change_once() {
+async fn a_subscriber_of_everything_sees_every_change_once() {
     let store = memory(HistoryLimits { events: 3, bytes: usize::MAX });
     let mut all = store.watch_everything();
     store.commit(vec![put("a", 1, Expect::Any)], &[]).await.unwrap();
@@ -195,7 +195,7 @@ impl Log for Manual {
 }
 
 #[tokio::test]
-async fn nothing_is_shown_before_it_is_durable() {
+async fn writes_are_visible_only_after_they_are_durable() {
     let log = Arc::new(Manual::default());
     let store = Store::new("test", log.clone(), HistoryLimits::default());
     let member = log.0.lock().clone().unwrap();

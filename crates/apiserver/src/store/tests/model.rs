@@ -166,7 +166,7 @@ fn check_list(
 
 proptest! {
     #[test]
-    fn lists_and_watches_are_what_a_model_says(steps in proptest::collection::vec(step(), 0..120), events in 1..40_usize) {
+    fn lists_and_watches_agree_with_a_model(steps in proptest::collection::vec(step(), 0..120), events in 1..40_usize) {
         run(steps, HistoryLimits { events, bytes: usize::MAX });
     }
 }

@@ -101,7 +101,7 @@ async fn first_loss(ignored: Option<Site>) -> Option<String> {
 }
 
 #[tokio::test]
-async fn audit_16_a_power_loss_at_any_moment_loses_nothing_that_was_acknowledged() {
+async fn audit_16_a_power_loss_at_any_time_loses_no_acknowledged_write() {
     let disk = SimulatedDisk::new(None);
     workload(&disk).await;
     let synced = disk.synced();

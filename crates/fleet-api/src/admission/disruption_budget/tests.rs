@@ -85,7 +85,7 @@ fn budgets_of_others() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_bad_request() {
+fn an_unreadable_object_is_a_bad_request() {
     let verdict = admit(&request(Operation::Create, BUDGET, json!({"spec": 1})), &FakeLookups::default());
     expect!["400: invalid type: integer `1`, expected struct PlacementDisruptionBudgetSpec"]
         .assert_eq(&printed(&verdict));

@@ -62,7 +62,7 @@ fn evictions() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_bad_request() {
+fn an_unreadable_object_is_a_bad_request() {
     let verdict = admit(&request(Operation::Create, EVICTION, json!({"spec": {}})), &FakeLookups::default());
     expect!["400: missing field `placementName`"].assert_eq(&printed(&verdict));
 }

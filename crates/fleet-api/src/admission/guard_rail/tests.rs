@@ -152,7 +152,7 @@ fn agents_write_in_the_namespace_of_their_member() {
 }
 
 #[test]
-fn an_unknown_member_lets_everybody_through() {
+fn requests_about_an_unknown_member_are_allowed() {
     let work = |namespace: &str| named("placement.kubernetes-fleet.io/v1beta1/Work", namespace, "w");
     check(
         &work("fleet-member-m2"),
@@ -185,7 +185,7 @@ fn an_unknown_member_lets_everybody_through() {
 }
 
 #[test]
-fn messages_name_operation_kind_as_asked_and_subresource() {
+fn messages_name_operation_requested_kind_and_subresource() {
     let mut update = named("placement.kubernetes-fleet.io/v1beta1/Work", "fleet-member-m1", "w");
     update.operation = Operation::Update;
     update.request_kind.version = "v1".to_owned();
@@ -254,7 +254,7 @@ fn change(old: Value, new: Value) -> Request {
 }
 
 #[test]
-fn platform_members_are_made_and_removed_by_the_privileged() {
+fn only_privileged_users_create_and_delete_platform_members() {
     for operation in [Operation::Create, Operation::Delete] {
         let managed = request(operation, MEMBER, member(platform(json!({})), json!({}), json!(null)));
         expect!["whitelisted, masters, kubeadm, service account, node, scheduler, controller manager, support"]
@@ -265,7 +265,7 @@ fn platform_members_are_made_and_removed_by_the_privileged() {
 }
 
 #[test]
-fn upstream_members_may_be_changed_but_not_made_the_platforms() {
+fn upstream_members_may_be_changed_but_not_converted_to_platform_members() {
     let old = member(json!({}), json!({"heartbeatPeriodSeconds": 60}), json!({"conditions": []}));
     let spec = member(json!({"labels": {"a": "b"}}), json!({"heartbeatPeriodSeconds": 5}), json!(null));
     check(
@@ -314,7 +314,7 @@ fn platform_members_keep_their_annotations() {
 }
 
 #[test]
-fn what_everybody_may_change_on_a_platform_member() {
+fn any_user_may_change_some_fields_of_a_platform_member() {
     let old = member(platform(json!({})), json!({"heartbeatPeriodSeconds": 60}), json!(null));
     let mut new = old.clone();
     new["metadata"]["labels"] = json!({"a": "b"});
@@ -332,7 +332,7 @@ fn what_everybody_may_change_on_a_platform_member() {
 }
 
 #[test]
-fn what_only_the_privileged_may_change_on_a_platform_member() {
+fn only_privileged_users_may_change_other_fields_of_a_platform_member() {
     let old = member(platform(json!({})), json!({"heartbeatPeriodSeconds": 60}), json!(null));
     for (pointer, value) in [
         ("/spec", json!({"heartbeatPeriodSeconds": 5})),

@@ -80,7 +80,7 @@ fn networked() -> FakeLookups {
 }
 
 #[test]
-fn scheduling_54_exported_services_keep_a_member_from_leaving() {
+fn scheduling_54_exported_services_block_leaving() {
     let export = |name: &str, being_deleted| ServiceExport { namespaced_name: format!("work/{name}"), being_deleted };
     let mut lookups = networked();
     check(Operation::Delete, member(json!([])), &lookups, expect!["allowed: nothing keeps the member from leaving"]);
@@ -96,7 +96,7 @@ fn scheduling_54_exported_services_keep_a_member_from_leaving() {
 }
 
 #[test]
-fn scheduling_54_leaving_is_not_checked_when_told_so_or_without_networking() {
+fn scheduling_54_leaving_is_not_checked_if_disabled_or_without_networking() {
     let mut skipping = member(json!([]));
     skipping["spec"]["deleteOptions"] = json!({"validationMode": "Skip"});
     let broken = FakeLookups { broken: true, ..networked() };
@@ -116,7 +116,7 @@ fn scheduling_54_leaving_is_not_checked_when_told_so_or_without_networking() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_bad_request() {
+fn an_unreadable_object_is_a_bad_request() {
     check(
         Operation::Create,
         json!({"metadata": {"name": "m1"}}),

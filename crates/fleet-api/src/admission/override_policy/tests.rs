@@ -46,7 +46,7 @@ fn clusters_are_selected_by_label_only() {
 }
 
 #[test]
-fn deleting_takes_no_patches_and_says_so_alone() {
+fn a_delete_rule_with_patches_has_one_finding() {
     let patches = json!([{"op": "remove", "path": "/spec/x"}]);
     check_rules(
         json!([
@@ -58,7 +58,7 @@ fn deleting_takes_no_patches_and_says_so_alone() {
 }
 
 #[test]
-fn patching_takes_patches() {
+fn a_patch_rule_needs_patches() {
     check_rules(
         json!([{"overrideType": "JSONPatch"}, {}]),
         expect!["invalid JSONPatchOverrides: JSONPatchOverrides cannot be empty"],
@@ -121,7 +121,7 @@ fn paths() {
 }
 
 #[test]
-fn removing_takes_no_value_and_findings_add_up() {
+fn a_remove_operation_has_no_value_and_all_findings_are_listed() {
     check_patched(
         json!([{"op": "remove", "path": "/status", "value": {"a": 1}}, {"op": "remove", "path": "/spec/x", "value": null}]),
         expect![[

@@ -74,7 +74,7 @@ fn a_wrong_selector_ends_the_check() {
 }
 
 #[test]
-fn two_cluster_overrides_must_not_select_one_resource() {
+fn two_cluster_overrides_must_not_select_the_same_resource() {
     let mut scoped = roles();
     scoped["selectionScope"] = json!("NamespaceOnly");
     let others = vec![
@@ -100,7 +100,7 @@ fn two_cluster_overrides_must_not_select_one_resource() {
 }
 
 #[test]
-fn conflicts_and_rules_are_told_together() {
+fn conflicts_and_rule_violations_are_reported_together() {
     let mut made = cluster_override("new", json!([roles()]));
     made["spec"]["policy"] = json!({"overrideRules": [{"overrideType": "JSONPatch"}]});
     let lookups =
@@ -116,7 +116,7 @@ fn conflicts_and_rules_are_told_together() {
 }
 
 #[test]
-fn what_is_being_deleted_is_no_conflict() {
+fn terminating_overrides_are_no_conflict() {
     let leaving = |mut made: Value| {
         made["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         made
@@ -167,7 +167,7 @@ fn failing_lookups_have_their_codes() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_bad_request() {
+fn an_unreadable_object_is_a_bad_request() {
     check_cluster(
         Operation::Create,
         json!({"spec": 1}),

@@ -34,7 +34,7 @@ fn placement(policy: Value) -> Value {
 }
 
 #[test]
-fn a_sound_placement_may_be_created() {
+fn a_valid_placement_is_allowed() {
     check(json!({"resourceSelectors": [roles()]}), expect!["allowed: any user is allowed to modify v1beta1 CRP"]);
     let created = admit::<Namespaced>(
         &object(RP, "rp", json!({"resourceSelectors": [{"group": "apps", "version": "v1", "kind": "Deployment"}]})),
@@ -136,7 +136,7 @@ fn a_namespaced_placement_selects_namespaced_kinds() {
 }
 
 #[test]
-fn scopes_that_are_not_known_yet_ask_for_patience() {
+fn unknown_scopes_are_a_retryable_error() {
     let lookups = FakeLookups { kinds_not_ready: true, ..FakeLookups::default() };
     let spec = json!({"resourceSelectors": [roles(), roles()], "strategy": {"rollingUpdate": {"maxSurge": -1}}});
     expect!["403: deny create/update v1beta1 CRP has invalid fields [cannot perform resource scope check for now, please retry, the rollout Strategy field  is invalid: maxSurge must be greater than or equal to 0, got `-1`]"].assert_eq(&printed(&admit::<Cluster>(&object(CRP, "crp", spec), None, &lookups)));
@@ -189,7 +189,7 @@ fn parts_of_a_strategy_fit_together() {
 }
 
 #[test]
-fn words_that_the_api_does_not_have() {
+fn unknown_enum_values() {
     check_strategy(
         json!({"type": "Sideways"}),
         expect![
@@ -215,7 +215,7 @@ fn words_that_the_api_does_not_have() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_bad_request() {
+fn an_unreadable_object_is_a_bad_request() {
     check(json!({"resourceSelectors": 7}), expect!["400: invalid type: integer `7`, expected a sequence"]);
 }
 
@@ -236,7 +236,7 @@ fn findings_come_in_the_order_of_the_fields() {
 }
 
 #[test]
-fn update_of_a_sound_placement() {
+fn updates_of_a_valid_placement() {
     let old = placement(json!({"placementType": "PickN", "numberOfClusters": 1}));
     let new = placement(json!({"placementType": "PickN", "numberOfClusters": 2}));
     check_update(old.clone(), new, expect!["allowed: any user is allowed to modify v1beta1 CRP"]);
@@ -250,7 +250,7 @@ fn update_of_a_sound_placement() {
 }
 
 #[test]
-fn an_invalid_stored_placement_may_only_leave() {
+fn an_invalid_stored_placement_may_only_be_finalized() {
     let old = placement(json!({"placementType": "PickN"}));
     let mut new = placement(json!({"placementType": "PickN", "numberOfClusters": 2}));
     check_update(
@@ -265,7 +265,7 @@ fn an_invalid_stored_placement_may_only_leave() {
 }
 
 #[test]
-fn a_stored_placement_with_unknown_words_may_only_leave() {
+fn a_stored_placement_with_unknown_enum_values_may_only_be_finalized() {
     let old = object(CRP, "crp", json!({"resourceSelectors": [roles()], "strategy": {"type": "Sideways"}}));
     let mut new = object(CRP, "crp", json!({"resourceSelectors": [roles()]}));
     check_update(
@@ -280,7 +280,7 @@ fn a_stored_placement_with_unknown_words_may_only_leave() {
 }
 
 #[test]
-fn a_stored_placement_that_cannot_be_read_may_only_leave() {
+fn an_unreadable_stored_placement_may_only_be_finalized() {
     let old = placement(json!({"placementType": "PickNone"}));
     let mut new = old.clone();
     check_update(
@@ -327,7 +327,7 @@ fn tolerations_may_only_be_added() {
 }
 
 #[test]
-fn the_type_is_looked_at_before_tolerations_and_both_before_the_new_fields() {
+fn the_type_is_checked_before_tolerations_and_both_before_new_fields() {
     let old = placement(json!({"placementType": "PickAll", "tolerations": [{"key": "a", "operator": "Exists"}]}));
     check_update(
         old.clone(),

@@ -175,7 +175,7 @@ fn the_standard_policies() {
 }
 
 #[test]
-fn a_file_replaces_the_standard_and_keys_may_be_written_in_any_case() {
+fn a_file_replaces_the_defaults_and_keys_are_case_insensitive() {
     let config = PolicyConfig::read(
         "denyserviceaccountsAndTokenRequestsInReservedNamespaces:\n  reservednamespaceprefixes: [ops-]\n  whitelistedUsernames: [ann]\n  WHITELISTEDUSERGROUPS: [team]\n",
     )
@@ -187,7 +187,7 @@ fn a_file_replaces_the_standard_and_keys_may_be_written_in_any_case() {
 }
 
 #[test]
-fn json_is_read_too_and_an_empty_file_wants_nothing() {
+fn json_is_read_too_and_an_empty_file_has_no_policies() {
     let config = PolicyConfig::read(
         r#"{"denyPodsAndReplicaSetsOutsideReservedNamespaces": {"ReservedNamespacePrefixes": ["a-"]}}"#,
     );
@@ -197,7 +197,7 @@ fn json_is_read_too_and_an_empty_file_wants_nothing() {
 }
 
 #[test]
-fn configurations_that_cannot_be_used() {
+fn invalid_configurations_are_refused() {
     check_error("[1]", expect!["the admission policy configuration cannot be read: it is not a map of generators"]);
     check_error(
         "denyPodsAndReplicaSetsOutsideReservedNamespaces: 1",

@@ -126,7 +126,7 @@ fn single_requirements() {
 }
 
 #[test]
-fn sets_that_nothing_can_meet() {
+fn unsatisfiable_requirements() {
     check_set(
         &[("Eq", "1"), ("Eq", "2")],
         expect!["inconsistent requirements on property p: conflicting Eq values 1 and 2"],
@@ -170,7 +170,7 @@ fn sets_that_nothing_can_meet() {
 }
 
 #[test]
-fn sets_that_something_can_meet() {
+fn satisfiable_requirements() {
     check_set(&[("Eq", "1"), ("Eq", "1000m"), ("Ne", "2"), ("Ge", "1"), ("Le", "1")], expect!["fine"]);
     check_set(&[("Ge", "5"), ("Le", "5")], expect!["fine"]);
     check_set(&[("Ne", "5"), ("Ge", "5"), ("Le", "6")], expect!["fine"]);
@@ -215,7 +215,7 @@ fn a_sorter_is_named_by_a_property() {
 proptest! {
     /// Half steps between the values stand for everything in between, and for all beyond them.
     #[test]
-    fn a_set_is_refused_only_if_no_value_meets_it(
+    fn only_unsatisfiable_requirements_are_refused(
         requirements in prop::collection::vec((prop::sample::select(vec!["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]), 0_i64..4), 1..5)
     ) {
         let meets = |doubled: i64| requirements.iter().all(|(operator, value)| {

@@ -44,7 +44,7 @@ fn defaults_are_filled_in_before_the_checks() {
 }
 
 #[test]
-fn a_namespaced_placement_is_treated_like_its_twin() {
+fn both_scopes_of_placements_are_reviewed_alike() {
     let mut made = object(RP, "rp", json!({"resourceSelectors": [roles()]}));
     made["metadata"]["namespace"] = json!("app");
     check(
@@ -72,7 +72,7 @@ fn dropping_the_policy_of_a_placement_reads_as_pick_all() {
 
 /// Finalizers can be removed from invalid objects that were created without checks.
 #[test]
-fn what_is_being_deleted_loses_what_holds_it_back_however_wrong_it_is() {
+fn finalizers_of_an_invalid_terminating_object_may_be_removed() {
     let taint = json!({"key": "a", "value": "x", "effect": "NoSchedule"});
     let delete = json!({"overrideRules": [{"overrideType": "Delete"}]});
     let config = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "c"});
@@ -186,7 +186,7 @@ fn workloads_stay_off_the_hub() {
 }
 
 #[test]
-fn the_namespace_and_name_of_the_request_stand_in_for_those_of_the_object() {
+fn namespace_and_name_of_the_request_replace_missing_ones_of_the_object() {
     let mut pod = request(Operation::Create, "/v1/Pod", json!({"metadata": {}}));
     (pod.namespace, pod.name) = ("app".to_owned(), "w".to_owned());
     check(
@@ -245,7 +245,7 @@ proptest! {
     }
 
     #[test]
-    fn the_answer_about_a_placement_holds_for_what_is_stored(old in placement_like(), new in placement_like()) {
+    fn the_verdict_on_a_placement_is_the_verdict_on_its_stored_form(old in placement_like(), new in placement_like()) {
         let lookups = FakeLookups::default();
         for request in [
             request(Operation::Create, CRP, new.clone()),

@@ -30,7 +30,7 @@ fn listed(settings: &Settings) -> String {
 }
 
 #[test]
-fn what_is_installed_by_default() {
+fn webhooks_installed_by_default() {
     expect![[r#"
         fleet-mutating-webhook-configuration
           fleet.clusterresourceplacementv1beta1.mutating /mutate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacement CU placement.kubernetes-fleet.io/v1beta1 clusterresourceplacements Ignore 5s All
@@ -50,7 +50,7 @@ fn what_is_installed_by_default() {
 }
 
 #[test]
-fn what_the_flags_add_and_remove() {
+fn webhooks_added_and_removed_by_flags() {
     let settings =
         Settings { enable_workload: true, enable_pdbs: false, enable_guard_rail: true, ..Settings::default() };
     expect![[r#"
@@ -79,7 +79,7 @@ fn what_the_flags_add_and_remove() {
 }
 
 #[test]
-fn what_the_guard_rail_watches_in_namespaces() {
+fn rules_of_the_guard_rail_for_namespaces() {
     let rules: Vec<String> = guarded_rules()
         .iter()
         .map(|rule| format!("{:?} {}/{}: {}\n", rule.operations, rule.group, rule.version, rule.resources.join(" ")))
@@ -124,7 +124,7 @@ fn check(operation: Operation, kind: &str, namespace: &str, expected: Expect) {
 }
 
 #[test]
-fn which_entries_a_request_meets() {
+fn webhooks_called_for_a_request() {
     use Operation::{Create, Delete, Update};
     check(
         Create,
@@ -157,7 +157,7 @@ fn which_entries_a_request_meets() {
 
 /// The failure policy of these entries is Fail: if they matched, a lost agent could never be started again.
 #[test]
-fn what_an_agent_needs_to_come_back_is_never_asked_of_it() {
+fn pods_of_system_namespaces_are_not_sent_to_webhooks() {
     for kind in ["/v1/Pod", "apps/v1/ReplicaSet", "policy/v1/PodDisruptionBudget"] {
         for namespace in ["kube-system", "fleet-system", "fleet-agents", "kube-flannel"] {
             let object = json!({"metadata": {"name": "x", "namespace": namespace}});

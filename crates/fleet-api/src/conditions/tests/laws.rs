@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_put_is_read_back(older in any::<Index>(), newer in any::<Index>(), generation in 0..i64::MAX) {
+    fn conditions_are_read_back(older in any::<Index>(), newer in any::<Index>(), generation in 0..i64::MAX) {
         let types = all_types();
         let states = all_states(&types);
         let ((_, _, older), (type_, reason, newer)) = (older.get(&states), newer.get(&states));
@@ -166,7 +166,7 @@ fn a_manifest_is_read_without_regard_to_the_generation_of_the_live_object() {
 }
 
 #[test]
-fn remove_takes_only_its_own_type() {
+fn remove_removes_only_its_own_type() {
     let kept = BindingApplied::AllApplied;
     let mut conditions = list_of([kept.finding(1), BindingAvailable::AllAvailable.finding(1)]);
     assert!(remove(&mut conditions, BindingAvailable::type_word(())));
@@ -175,7 +175,7 @@ fn remove_takes_only_its_own_type() {
 }
 
 #[test]
-fn a_copy_keeps_the_words_of_a_newer_release_and_takes_the_new_generation() {
+fn a_copy_keeps_unknown_reasons_and_gets_the_new_generation() {
     let mut on_binding = list_of([BindingApplied::InProgress.finding(2)]);
     on_binding[0].reason = "FromTheFuture".to_owned();
     on_binding[0].message = "something new".to_owned();
@@ -191,14 +191,14 @@ fn a_copy_keeps_the_words_of_a_newer_release_and_takes_the_new_generation() {
 }
 
 #[test]
-fn a_message_is_cut_to_what_the_schema_takes() {
+fn a_message_is_cut_to_the_limit_of_the_schema() {
     let finding = |length: usize| AgentJoined::FailedToJoin { error: "é".repeat(length) }.finding(1);
     assert_eq!(finding(MESSAGE_LIMIT_CHARACTERS).message().chars().count(), MESSAGE_LIMIT_CHARACTERS);
     assert_eq!(finding(MESSAGE_LIMIT_CHARACTERS + 1), finding(MESSAGE_LIMIT_CHARACTERS));
 }
 
 #[test]
-fn what_is_under_way_on_a_binding_has_not_failed() {
+fn a_binding_in_progress_has_not_failed() {
     let steps = RolloutStep::APPLYING.iter().chain([&RolloutStep::DiffReported]);
     let types = all_types();
     let mut table = String::new();

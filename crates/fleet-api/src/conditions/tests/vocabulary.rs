@@ -129,7 +129,7 @@ fn an_external_placement_points_to_the_runs_of_its_own_scope() {
 }
 
 #[test]
-fn a_step_is_summed_up_under_the_same_word_as_it_is_copied() {
+fn summary_and_copied_condition_have_the_same_reason() {
     let mut table = String::new();
     for &step in RolloutStep::APPLYING.iter().chain([&RolloutStep::DiffReported]) {
         let undecided = step.undecided(3);
@@ -194,13 +194,13 @@ fn one_terminal_fault_ends_the_run() {
 }
 
 #[test]
-fn a_message_that_blames_the_user_can_be_told_from_others() {
+fn messages_about_user_errors_are_recognised() {
     assert!(RunFailure::blames_user(&RunFault::PlacementNotFound.to_string()));
     assert!(!RunFailure::blames_user(&RunFault::NoStagesRecorded.to_string()));
 }
 
 #[test]
-fn ten_unplaced_clusters_are_named_in_order_and_all_are_counted() {
+fn at_most_ten_unplaced_clusters_are_named_in_order() {
     let names = |count: usize| UnplacedClusters((0..count).rev().map(|number| format!("c{number:02}")).collect());
     expect!["total 2, showing up to 10: c00, c01"].assert_eq(&names(2).to_string());
     expect!["total 12, showing up to 10: c00, c01, c02, c03, c04, c05, c06, c07, c08, c09"]
@@ -208,7 +208,7 @@ fn ten_unplaced_clusters_are_named_in_order_and_all_are_counted() {
 }
 
 #[test]
-fn problems_inside_a_fault_are_spelled_out() {
+fn causes_of_a_fault_are_part_of_its_message() {
     let texts = [
         ClusterCountProblem::NotACount { value: "x".into(), error: "bad".into() }.to_string(),
         BeforeStageTasksProblem::NotAllowed { index: 0, task_type: "TimedWait".into() }.to_string(),

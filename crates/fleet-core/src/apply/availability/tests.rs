@@ -164,7 +164,7 @@ fn applier_s15_a_budget_is_available_when_condition_and_number_agree() {
 }
 
 #[test]
-fn data_is_available_at_once() {
+fn config_maps_and_other_data_are_available_at_once() {
     for data in [
         "/v1/namespaces",
         "/v1/secrets",
@@ -249,7 +249,7 @@ fn a_field_of_the_wrong_type_is_named() {
 
 proptest! {
     #[test]
-    fn any_object_has_an_answer(live in adversarial::value(), status in adversarial::value(), index in 0usize..8) {
+    fn any_object_has_an_availability(live in adversarial::value(), status in adversarial::value(), index in 0usize..8) {
         let names = [
             "apps/v1/deployments", "apps/v1/statefulsets", "apps/v1/daemonsets", "/v1/services", "batch/v1/jobs",
             "apiextensions.k8s.io/v1/customresourcedefinitions", "policy/v1/poddisruptionbudgets",

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_differ_by_side() {
+    fn numbers_of_manifest_and_live_object_are_printed_differently() {
         check(&json!(999_999), "999999", "999999");
         check(&json!(1_000_000), "1000000", "1e+06");
         check(&json!(1_234_567), "1234567", "1.234567e+06");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_doubles_on_both_sides() {
+    fn fractions_are_printed_as_doubles() {
         for (value, shown) in [
             (0.5, "0.5"),
             (1.0, "1"),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_longer_than_the_limit_is_made() {
+    fn values_are_cut_at_the_limit() {
         let value = json!({"key": ["aaaa", "bbbb"]});
         assert_eq!(
             text(&value, Side::Hub, 19).as_deref(),

@@ -35,7 +35,7 @@ fn check(kind: (&str, &str), last: Value, desired: Value, live: Value, expected:
 }
 
 #[test]
-fn applier_s16_own_fields_are_set_and_dropped_and_those_of_others_stay() {
+fn applier_s16_own_fields_are_set_and_removed_and_foreign_ones_kept() {
     check(
         ("v1", "ConfigMap"),
         json!({"metadata": {"labels": {"k1": "v", "k2": "v"}}, "data": {"d1": "old"}}),
@@ -85,7 +85,7 @@ fn containers_are_merged_by_name_and_keep_the_desired_order() {
 }
 
 #[test]
-fn a_container_that_another_has_injected_asks_for_no_patch() {
+fn an_injected_container_needs_no_patch() {
     let own = json!({"containers": [{"name": "web", "image": "a"}]});
     check_pod(
         own.clone(),
@@ -107,7 +107,7 @@ fn a_changed_order_alone_is_a_patch() {
 }
 
 #[test]
-fn a_volume_of_another_source_loses_the_old_one() {
+fn a_volume_with_a_new_source_loses_the_old_one() {
     let volume = |source: Value| json!({"volumes": [source]});
     check_pod(
         volume(json!({"name": "v", "emptyDir": {}})),
@@ -160,7 +160,7 @@ fn finalizers_are_a_set() {
 }
 
 #[test]
-fn ports_that_share_a_number_are_sent_whole_with_what_the_server_gave_them() {
+fn ports_that_share_a_number_are_sent_as_a_whole_list_with_server_defaults() {
     let ports = |list: Value| json!({"spec": {"ports": list}});
     let live = || {
         ports(json!([
@@ -231,7 +231,7 @@ fn a_new_owner_joins_the_others_on_any_kind() {
 }
 
 #[test]
-fn a_custom_resource_does_not_become_another_one() {
+fn the_identity_of_a_custom_resource_is_not_patched() {
     let named = |name: &str| object(WIDGET, json!({"metadata": {"name": name}}));
     assert_eq!(three_way(&json!({}), &named("a"), &named("b")), Err(MergeFailure::Identity("metadata.name")));
     let other_version = object(("example.com/v2", "Widget"), json!({}));
@@ -305,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn an_unchanged_object_asks_for_no_patch(object in adversarial::object()) {
+    fn an_unchanged_object_needs_no_patch(object in adversarial::object()) {
         prop_assume!(is_settled(&object));
         prop_assert!(three_way(&object, &object, &object).unwrap().is_empty());
     }

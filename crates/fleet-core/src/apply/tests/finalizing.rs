@@ -41,7 +41,7 @@ fn after(minutes: i64) -> Timestamp {
 const OURS: &str = "kubernetes-fleet.io/work-cleanup";
 
 #[test]
-fn applier_s59_s60_only_a_work_that_the_hub_deletes_and_that_we_hold_goes() {
+fn applier_s59_s60_only_deleted_works_with_our_finalizer_are_finalized() {
     let next = |work: &Work, applied_work: Option<&AppliedWork>, minutes| {
         next_step(work, applied_work, STUCK_AFTER, after(minutes))
     };
@@ -54,7 +54,7 @@ fn applier_s59_s60_only_a_work_that_the_hub_deletes_and_that_we_hold_goes() {
 }
 
 #[test]
-fn applier_s61_a_deletion_that_does_not_end_is_helped() {
+fn applier_s61_a_deletion_that_hangs_is_completed() {
     let held = work(&[OURS], true, None);
     assert_eq!(
         next_step(&held, Some(&applied_work(true)), STUCK_AFTER, after(5)),
@@ -77,7 +77,7 @@ fn a_placement_that_abandons_its_resources_leaves_them() {
 }
 
 #[test]
-fn what_others_need_goes_last_and_everything_once() {
+fn dependencies_are_deleted_last_and_each_object_once() {
     let of = |group: &str, kind: &str, resource: &str, name: &str| json!({"ordinal": 0, "group": group, "version": "v1", "kind": kind, "resource": resource, "name": name});
     let namespace = of("", "Namespace", "namespaces", "app");
     let web = of("apps", "Deployment", "deployments", "web");
@@ -114,7 +114,7 @@ fn foreign() -> Value {
 }
 
 #[test]
-fn applier_s08_s09_only_what_is_ours_alone_is_deleted() {
+fn applier_s08_s09_only_objects_that_we_alone_own_are_deleted() {
     let ours = owner().reference();
     assert_eq!(removal(&object(from_ref(&ours)), &owner()), Removal::Delete { uid: "u-a".into() });
     assert_eq!(removal(&object(&[]), &owner()), Removal::Leave);
@@ -135,7 +135,7 @@ fn applier_s08_s09_only_what_is_ours_alone_is_deleted() {
 }
 
 #[test]
-fn what_bears_no_sign_of_an_apply_is_given_back_and_not_deleted() {
+fn an_object_without_a_sign_of_our_apply_is_released_and_not_deleted() {
     let ours = owner().reference();
     let mut taken_over = object(from_ref(&ours));
     taken_over["metadata"].as_object_mut().unwrap().remove("annotations");
@@ -169,7 +169,7 @@ fn objects_with_other_owners_are_not_deleted_with_the_applied_work() {
 }
 
 #[test]
-fn only_what_others_own_too_stops_blocking() {
+fn only_objects_with_other_owners_stop_blocking_the_deletion() {
     let ours = owner().reference();
     assert_eq!(unblocked(&object(from_ref(&ours)), &owner()), None);
     let free = unblocked(&object(&[foreign(), ours]), &owner()).unwrap();
@@ -205,7 +205,7 @@ fn audit_04_objects_are_removed_in_reverse_apply_order_and_containers_last() {
 }
 
 #[test]
-fn audit_04_what_a_container_contains() {
+fn audit_04_the_contents_of_namespaces_and_definitions_are_known() {
     let (shop, definition, widget, map) = (named(SHOP), named(DEFINITION), named(WIDGET), named(MAP));
     assert!(is_container(&shop) && is_container(&definition) && !is_container(&map));
     assert!(is_in(&widget, &shop) && is_in(&map, &shop) && is_in(&widget, &definition));

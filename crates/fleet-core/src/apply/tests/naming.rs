@@ -44,7 +44,7 @@ fn named(kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn applier_s10_each_manifest_is_judged_by_itself() {
+fn applier_s10_an_invalid_manifest_does_not_affect_others() {
     check(
         &[
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "app"}}),
@@ -69,7 +69,7 @@ fn applier_s10_each_manifest_is_judged_by_itself() {
 }
 
 #[test]
-fn one_object_in_two_versions_is_no_duplicate_and_names_with_a_generated_one_are_taken() {
+fn two_versions_of_one_object_are_no_duplicate_and_generate_name_with_a_name_is_valid() {
     check(
         &[
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "n"}}),
@@ -88,7 +88,7 @@ fn one_object_in_two_versions_is_no_duplicate_and_names_with_a_generated_one_are
 }
 
 #[test]
-fn what_is_no_object_and_what_has_no_place_is_not_tried() {
+fn manifests_without_a_kind_or_a_served_scope_are_not_applied() {
     check(
         &[
             json!("text"),
@@ -153,7 +153,7 @@ fn applier_s12_dependencies_are_applied_first() {
 
 proptest! {
     #[test]
-    fn no_manifest_is_too_odd_to_be_looked_at(objects in prop::collection::vec(adversarial::object(), 0..8)) {
+    fn any_manifest_can_be_decoded(objects in prop::collection::vec(adversarial::object(), 0..8)) {
         let manifests = manifests(&objects);
         let decoded = decode(&manifests, &|_: &str, _: &str, _: &str| {
             Some(Served { resource: "things".to_owned(), namespaced: true })

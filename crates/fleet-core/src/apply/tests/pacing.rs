@@ -37,7 +37,7 @@ fn steep() -> RequeueBackoff {
 }
 
 #[test]
-fn applier_s66_a_work_that_never_becomes_available_is_looked_at_less_and_less() {
+fn applier_s66_a_work_that_never_becomes_available_is_reconciled_less_often() {
     assert_eq!(gaps(&steep(), false, 6), [10.0, 20.0, 30.0, 60.0, 90.0, 90.0]);
     assert_eq!(
         gaps(&RequeueBackoff::default(), false, 25),
@@ -49,7 +49,7 @@ fn applier_s66_a_work_that_never_becomes_available_is_looked_at_less_and_less() 
 }
 
 #[test]
-fn applier_s67_an_available_work_skips_the_slow_part() {
+fn applier_s67_an_available_work_skips_the_slow_backoff() {
     assert_eq!(gaps(&steep(), true, 5), [10.0, 20.0, 40.0, 80.0, 90.0]);
     assert_eq!(
         gaps(&RequeueBackoff::default(), true, 18),
@@ -61,7 +61,7 @@ fn applier_s67_an_available_work_skips_the_slow_part() {
 }
 
 #[test]
-fn applier_s68_a_change_starts_over() {
+fn applier_s68_a_change_restarts_the_backoff() {
     let available = [result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))];
     let waiting = [result(0, "a", ManifestOutcome::Applied, Some(Availability::NotYet))];
     let failed = |error: &str| {
@@ -85,7 +85,7 @@ fn applier_s68_a_change_starts_over() {
 }
 
 #[test]
-fn a_look_before_its_time_neither_counts_nor_puts_off_the_next() {
+fn an_early_reconcile_neither_counts_nor_delays_the_next() {
     let results = [result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))];
     let mut requeue = Requeue::default();
     let mut next = |second| requeue.next(&RequeueBackoff::default(), 1, &results, true, at(second)).as_second();
@@ -142,7 +142,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[test]
-fn at_most_so_much_is_deleted_within_a_minute() {
+fn deletions_within_a_minute_are_limited() {
     let mut budget = Budget::default();
     assert_eq!(budget.take_some(3, 5, at(0)), 3);
     assert_eq!(budget.take_some(9, 5, at(10)), 2);
@@ -207,7 +207,7 @@ fn audit_04_possibly_unrecorded_deletions_count_after_a_restart() {
 }
 
 #[test]
-fn audit_04_deletions_that_were_not_made_are_given_back() {
+fn audit_04_failed_deletions_return_to_the_budget() {
     let mut budget = resumed(&[], 0, 0);
     budget.take_some(3, 5, at(1));
     budget.give_back(3, at(1));

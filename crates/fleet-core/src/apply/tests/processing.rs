@@ -164,7 +164,7 @@ fn an_absent_object_is_created_and_then_left_alone() {
 }
 
 #[test]
-fn applier_s24_s25_what_was_there_before_is_taken_over_as_the_strategy_says() {
+fn applier_s24_s25_existing_objects_are_taken_over_as_the_strategy_says() {
     let there = || Member::with(Some(live("old", &[])));
     check(
         &map("new"),
@@ -307,7 +307,7 @@ fn applier_s35_s37_s38_drift_stops_the_same_manifest_and_no_other() {
 }
 
 #[test]
-fn applier_s43_a_manifest_that_the_member_finds_invalid_is_compared_as_a_whole() {
+fn applier_s43_a_manifest_that_the_member_rejects_is_compared_in_full() {
     let mut member = Member::with(None);
     let heeding = json!({"whenToApply": "IfNotDrifted"});
     lead(&map("a"), heeding.clone(), &["w"], &mut member);
@@ -392,7 +392,7 @@ fn applier_s47_s48_s52_differences_are_reported_and_nothing_is_applied() {
 }
 
 #[test]
-fn applier_s72_a_change_between_look_and_write_is_a_failure_that_is_tried_again() {
+fn applier_s72_a_conflict_is_reported_and_retried() {
     let mut member = Member::with(Some(live("old", &[owner().reference()])));
     let strategy: ApplyStrategy = serde_json::from_value(json!({"whenToApply": "IfNotDrifted"})).unwrap();
     let (manifest, owner, works) = (map("new"), owner(), BTreeSet::new());
@@ -415,7 +415,7 @@ fn applier_s72_a_change_between_look_and_write_is_a_failure_that_is_tried_again(
 }
 
 #[test]
-fn a_write_is_meant_for_the_object_that_was_looked_at_under_every_strategy() {
+fn writes_have_the_uid_of_the_object_that_was_read_under_every_strategy() {
     for (strategy, versioned) in [
         (json!({}), false),
         (json!({"type": "ServerSideApply"}), false),
@@ -477,7 +477,7 @@ fn errors_of_the_api_server_are_reported_with_their_class() {
 }
 
 #[test]
-fn no_owner_is_dropped_because_its_work_was_not_heard_of() {
+fn an_owner_whose_work_is_not_cached_is_kept() {
     let owned = || Member::with(Some(live("a", &[reference("old", "u-old")])));
     let mut undiscovered = owned();
     undiscovered.undiscovered = Ok(["old".to_owned()].into());
@@ -506,7 +506,7 @@ fn no_owner_is_dropped_because_its_work_was_not_heard_of() {
 }
 
 #[test]
-fn applier_s73_s76_owners_in_the_manifest_or_beside_us_need_leave() {
+fn applier_s73_s76_other_owners_need_co_ownership() {
     let mut manifest = map("a");
     manifest["metadata"]["ownerReferences"] = json!([foreign()]);
     check(
@@ -547,7 +547,7 @@ fn applier_s73_s76_owners_in_the_manifest_or_beside_us_need_leave() {
 }
 
 #[test]
-fn applier_s21_s22_s23_force_is_taken_only_from_ourselves_or_on_demand() {
+fn applier_s21_s22_s23_conflicts_are_forced_only_with_ourselves_or_on_demand() {
     let managed = |managers: &[&str]| {
         let mut object = live("old", &[owner().reference()]);
         let entries: Vec<Value> = managers.iter().map(|manager| json!({"manager": manager})).collect();
@@ -564,7 +564,7 @@ fn applier_s21_s22_s23_force_is_taken_only_from_ourselves_or_on_demand() {
 }
 
 #[test]
-fn applier_s19_s20_what_is_too_large_to_be_remembered_is_applied_by_the_server() {
+fn applier_s19_s20_manifests_too_large_for_the_annotation_use_server_side_apply() {
     let large = map(&"x".repeat(300_000));
     let mut member = Member::with(None);
     assert_eq!(lead(&large, json!({}), &["w"], &mut member).0, ["create"]);
@@ -576,7 +576,7 @@ fn applier_s19_s20_what_is_too_large_to_be_remembered_is_applied_by_the_server()
 }
 
 #[test]
-fn a_member_that_cannot_be_read_is_no_member_without_the_object() {
+fn a_failed_read_does_not_count_as_a_missing_object() {
     let (strategy, works) = (ApplyStrategy::default(), BTreeSet::new());
     let (manifest, owner) = (map("a"), owner());
     let task = Task { manifest: &manifest, strategy: &strategy, owner: &owner, works: &works };
@@ -625,7 +625,7 @@ proptest! {
     }
 
     #[test]
-    fn never_means_never(there in adversarial::object(), manifest in adversarial::object()) {
+    fn take_over_never_is_respected(there in adversarial::object(), manifest in adversarial::object()) {
         prop_assume!(there.is_object());
         let mut member = Member::with(Some(there.clone()));
         let (asked, _) = lead(&manifest, json!({"whenToTakeOver": "Never"}), &[], &mut member);

@@ -51,7 +51,7 @@ fn remembered(work: &Work, still_there: &[WorkResourceIdentifier]) -> Option<Vec
 }
 
 #[test]
-fn only_a_newer_list_makes_left_overs() {
+fn only_a_newer_list_of_manifests_makes_left_overs() {
     let records = [("a", "Applied"), ("b", "Applied")];
     assert_eq!(going(&work(3, &["a"], Some(2), &records)), ["b"]);
     assert!(going(&work(3, &["a"], Some(3), &records)).is_empty(), "this list was carried out already");
@@ -60,7 +60,7 @@ fn only_a_newer_list_makes_left_overs() {
 }
 
 #[test]
-fn applier_s65_what_was_prepared_is_a_left_over_too() {
+fn applier_s65_an_object_recorded_before_its_apply_is_a_left_over_too() {
     assert_eq!(going(&work(2, &[], None, &[("a", "PreparingToProcess")])), ["a"]);
     // Whatever came of it: whether it is ours is seen when it is looked at.
     for reason in ["FoundDrifts", "ManifestApplyFailed", "NotTakenOver", "DecodingErred"] {
@@ -82,7 +82,7 @@ fn a_manifest_whose_kind_is_not_served_keeps_its_object() {
 }
 
 #[test]
-fn an_object_that_is_named_in_another_version_of_its_kind_stays() {
+fn an_object_listed_under_another_version_of_its_kind_stays() {
     let mut work = work(3, &["a"], Some(2), &[("a", "Applied"), ("b", "Applied")]);
     for record in &mut work.status.as_mut().unwrap().manifest_conditions {
         record.identifier.version = "v1beta1".into();
@@ -94,7 +94,7 @@ fn an_object_that_is_named_in_another_version_of_its_kind_stays() {
 }
 
 #[test]
-fn nothing_is_removed_while_only_differences_are_reported() {
+fn report_diff_removes_nothing() {
     let mut work = work(3, &[], Some(2), &[("a", "Applied")]);
     work.spec.apply_strategy = serde_json::from_value(json!({"type": "ReportDiff"})).unwrap();
     assert!(going(&work).is_empty());
@@ -102,14 +102,14 @@ fn nothing_is_removed_while_only_differences_are_reported() {
 }
 
 #[test]
-fn a_left_over_that_is_kept_for_now_goes_later() {
+fn a_deferred_left_over_is_removed_later() {
     let mut work = work(3, &["a"], Some(3), &[("a", "Applied"), ("b", "Applied")]);
     work.status.as_mut().unwrap().manifest_conditions[1].identifier.ordinal = -1;
     assert_eq!(going(&work), ["b"]);
 }
 
 #[test]
-fn what_is_about_to_be_applied_is_remembered_first_and_only_then() {
+fn objects_are_recorded_before_they_are_applied() {
     assert_eq!(remembered(&work(1, &["a"], None, &[]), &[]).unwrap(), ["0 a PreparingToProcess"]);
     assert_eq!(remembered(&work(2, &["a"], Some(1), &[("a", "Applied")]), &[]), None, "an update costs no such write");
     let grown = work(2, &["b", "a"], Some(1), &[("a", "Applied"), ("old", "Applied")]);

@@ -90,7 +90,7 @@ fn applied_and_available_are_counted() {
 }
 
 #[test]
-fn what_says_nothing_new_is_no_news() {
+fn an_unchanged_status_is_not_written() {
     let results = [result(0, "a", ManifestOutcome::Applied, Some(Availability::Available))];
     let mut work = work(1, &["a"], None, &[]);
     let first = status(&work, &results, 5);
@@ -115,7 +115,7 @@ fn records_of_manifests_that_cannot_be_applied_keep_their_time() {
 }
 
 #[test]
-fn applier_s42_the_first_time_of_a_drift_stays_until_it_is_gone() {
+fn applier_s42_a_drift_keeps_the_time_of_its_first_observation() {
     let mut drifted = result(0, "a", failed(ManifestAppliedReason::FoundDrifts), None);
     drifted.processed.drifts = vec![detail("/data/k")];
     let mut work = work(1, &["a"], None, &[]);
@@ -187,7 +187,7 @@ fn applier_s54_applying_again_ends_the_report() {
 }
 
 #[test]
-fn applier_s55_the_live_status_is_reported_back_where_that_is_asked_for() {
+fn applier_s55_the_live_status_is_reported_back_on_demand() {
     let mut work = work(1, &["a"], None, &[]);
     let mut applied = result(0, "a", ManifestOutcome::Applied, Some(Availability::Available));
     applied.processed.live.as_mut().unwrap()["status"] = json!({"phase": "Fine"});
@@ -261,7 +261,7 @@ fn the_applied_work_lists_what_is_applied() {
 }
 
 #[test]
-fn audit_04_what_is_not_deleted_yet_stays_listed() {
+fn audit_04_undeleted_objects_stay_listed() {
     let results = [result(0, "a", ManifestOutcome::Applied, None)];
     let applied = [result(0, "a", ManifestOutcome::Applied, None), result(1, "old", ManifestOutcome::Applied, None)];
     let before = applied_work_status(&applied, &HeldDeletions::default(), None);
@@ -272,7 +272,7 @@ fn audit_04_what_is_not_deleted_yet_stays_listed() {
 }
 
 #[test]
-fn audit_04_containers_that_are_kept_for_their_content_are_named() {
+fn audit_04_containers_kept_for_their_content_are_reported() {
     let work = work(2, &["a"], Some(1), &[("a", "Applied"), ("old", "Applied")]);
     let namespaces: Vec<_> = ["p", "q", "r", "s", "t"]
         .map(|name| {

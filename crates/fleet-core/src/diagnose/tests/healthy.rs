@@ -83,7 +83,7 @@ fn what_will_fail_a_run_is_reported_in_advance() {
 }
 
 #[test]
-fn nothing_at_all_was_read() {
+fn without_objects_the_diagnosis_is_empty() {
     let nothing =
         Fleet::unread(fleet(), "clusterstagedupdateruns", "forbidden").without("ClusterStagedUpdateRun", "example-run");
     expect![[r#"

@@ -103,7 +103,7 @@ fn scheduling_49_a_budget_that_blocks_everything_leaves_the_cluster_cordoned() {
 }
 
 #[test]
-fn scheduling_49_a_budget_that_gives_way_lets_the_second_eviction_through() {
+fn scheduling_49_a_second_eviction_succeeds_once_the_budget_allows_it() {
     let mut drain = Drain::new("n=3", THREE_READY);
     drain.fixture.budget = Some(budget("u=0"));
     let first = drain.plan();
@@ -125,7 +125,7 @@ fn taints_are_the_cordon_taint_or_not() {
 }
 
 #[test]
-fn placements_that_cannot_be_evicted_are_not_tried() {
+fn placements_that_cannot_be_evicted_are_skipped() {
     let mut fixed = Drain::new("fixed=c1", "c1 Bound @1 ready");
     assert_eq!(fixed.run(), (Progress::FixedClusters, false));
     assert!(fixed.fixture.evictions.is_empty());
@@ -151,7 +151,7 @@ fn a_placement_that_vanished_in_between_counts_as_gone() {
 }
 
 #[test]
-fn a_placement_that_tolerates_the_taint_returns_and_is_given_up() {
+fn a_placement_that_tolerates_the_taint_is_evicted_a_limited_number_of_times() {
     let mut drain = Drain::new("", "c1 Bound @1 ready");
     for _ in 0..2 {
         let plan = drain.plan();

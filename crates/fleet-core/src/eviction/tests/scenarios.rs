@@ -78,7 +78,7 @@ fn ev_5_scheduling_45_a_placement_that_names_its_clusters_is_not_evicted() {
 }
 
 #[test]
-fn ev_6_scheduling_47_nothing_was_placed_yet() {
+fn ev_6_scheduling_47_a_binding_without_a_rollout_is_not_evicted() {
     let mut fixture = EvictionFixture::new("", "c1 Scheduled");
     check(
         &mut fixture,
@@ -91,7 +91,7 @@ fn ev_6_scheduling_47_nothing_was_placed_yet() {
 }
 
 #[test]
-fn ev_6_what_was_given_up_counts_by_what_it_was_before() {
+fn ev_6_an_unscheduled_binding_counts_by_its_previous_state() {
     let mut fixture = EvictionFixture::new("", "c1 Unscheduled");
     assert!(message(&mut fixture).contains("has not propagated"));
     let mut fixture = EvictionFixture::new("", "c1 Unscheduled @1 ready");
@@ -101,7 +101,7 @@ fn ev_6_what_was_given_up_counts_by_what_it_was_before() {
 }
 
 #[test]
-fn ev_7_a_budget_that_makes_no_sense_where_all_clusters_are_wanted() {
+fn ev_7_a_pick_all_placement_needs_an_absolute_min_available() {
     for words in ["u=1", "u=100%", "min=50%"] {
         let mut fixture = EvictionFixture::new("", THREE_READY);
         fixture.budget = Some(budget(words));
@@ -116,7 +116,7 @@ fn ev_7_a_budget_that_makes_no_sense_where_all_clusters_are_wanted() {
 }
 
 #[test]
-fn ev_8_scheduling_43_as_many_as_must_stay() {
+fn ev_8_scheduling_43_a_budget_blocks_at_its_minimum() {
     let mut fixture = EvictionFixture::new("", THREE_READY);
     fixture.budget = Some(budget("min=3"));
     check(
@@ -140,7 +140,7 @@ fn ev_8_scheduling_43_as_many_as_must_stay() {
 }
 
 #[test]
-fn ev_9_scheduling_41_without_a_budget_everything_is_allowed() {
+fn ev_9_scheduling_41_without_a_budget_every_eviction_is_allowed() {
     let mut fixture = EvictionFixture::new("", THREE_READY);
     check(
         &mut fixture,
@@ -168,7 +168,7 @@ fn ev_9_a_binding_that_is_already_being_deleted_is_reported_as_executed() {
 }
 
 #[test]
-fn ev_9_what_failed_or_only_reports_differences_costs_no_budget() {
+fn ev_9_failed_and_diff_only_clusters_use_no_budget() {
     for fares in ["failing", "applying", "override-failed", "diff", "diff-failing"] {
         let mut fixture = EvictionFixture::new("", &format!("c1 Bound @1 {fares}\nc2 Bound @1 ready"));
         fixture.budget = Some(budget("min=9"));
@@ -276,7 +276,7 @@ fn sequels(fixture: &EvictionFixture) -> [EvictionFixture; 5] {
 }
 
 #[test]
-fn audit_20_an_eviction_that_was_cut_short_reports_why_it_was_allowed() {
+fn audit_20_an_interrupted_eviction_reports_why_it_was_allowed() {
     for fixture in &mut sequels(&cut_short()) {
         assert_eq!(message(fixture), EvictionExecuted::NoBudget.to_string());
     }
@@ -316,7 +316,7 @@ fn an_eviction_that_is_allowed_for_another_reason_than_recorded_is_recorded_agai
 }
 
 #[test]
-fn last_09_an_eviction_that_was_cut_short_takes_no_second_binding() {
+fn last_09_an_interrupted_eviction_deletes_no_second_binding() {
     let mut again = cut_short();
     again.placed.clean_up();
     again.placed.add("c1 Bound @1 ready name=new");
@@ -331,7 +331,7 @@ fn last_09_an_eviction_that_was_cut_short_takes_no_second_binding() {
 }
 
 #[test]
-fn last_09_an_eviction_that_was_cut_short_before_the_deletion_removes_the_binding_that_it_recorded() {
+fn last_09_an_eviction_interrupted_before_the_deletion_deletes_the_recorded_binding() {
     let mut fixture = EvictionFixture::new("", THREE_READY);
     let begun = fixture.plan(0).writes[0].clone();
     fixture.write(&begun);

@@ -80,7 +80,7 @@ fn a_new_request_of_the_hub_and_a_restart_cause_a_heartbeat_at_once() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_does_not_silence_the_agent() {
+fn a_clock_that_was_set_back_does_not_stop_heartbeats() {
     let mut fixture = Fixture::joined();
     fixture.now -= SignedDuration::from_hours(5);
     assert_eq!(agent_text(&fixture.agent_plan()), "collect heartbeat\nHeartbeatDue");
@@ -206,7 +206,7 @@ fn a_recreated_internal_member_cluster_is_a_new_request() {
 }
 
 #[test]
-fn a_collection_that_fails_is_news_once() {
+fn a_failed_collection_is_reported_once() {
     let failed = |error: &str| Collected::Failed { error: error.to_owned() };
     let with = |collected| Heartbeat { collected, ..heartbeat(Timestamp::UNIX_EPOCH, 0) };
     let (first, second, fine) = (with(failed("forbidden")), with(failed("away")), with(Collected::TooManyCalls));

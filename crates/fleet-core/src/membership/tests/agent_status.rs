@@ -49,7 +49,7 @@ fn with_provider() -> Fixture {
 }
 
 #[test]
-fn a_providers_answer_is_all_there_is() {
+fn a_provider_replaces_the_built_in_properties() {
     let mut fixture = with_provider();
     expect![[r#"
         event Normal InternalMemberClusterHealthy: internal member cluster healthy
@@ -92,7 +92,7 @@ fn last_03_the_verdict_on_the_collection_comes_before_the_providers_own_conditio
 }
 
 #[test]
-fn what_a_provider_does_not_answer_stays_as_it_was() {
+fn values_that_a_provider_does_not_report_stay() {
     let mut fixture = with_provider();
     fixture.agent_acts();
     expect![[r#"
@@ -122,7 +122,7 @@ fn what_a_provider_does_not_answer_stays_as_it_was() {
 }
 
 #[test]
-fn the_built_in_method_says_nothing_of_what_it_does_not_count() {
+fn the_built_in_method_reports_only_its_own_properties() {
     let mut fixture = with_provider();
     fixture.agent_acts();
     fixture.provider = Some(PropertyProviderStarted::FailedToStart { error: "no region".to_owned() });
@@ -164,7 +164,7 @@ fn the_provider_is_used_only_if_it_started() {
 }
 
 #[test]
-fn reports_of_other_agents_are_left_alone() {
+fn agent_statuses_of_other_agents_are_kept() {
     let mut fixture = Fixture::new();
     fixture.hub_acts();
     let other = json!({"agentStatus": [{"type": "MultiClusterServiceAgent", "conditions": []}]});
@@ -181,7 +181,7 @@ fn reports_of_other_agents_are_left_alone() {
 }
 
 #[test]
-fn health_is_news_only_when_it_changes() {
+fn health_is_reported_only_when_it_changes() {
     let mut fixture = Fixture::joined();
     for (probe, expected) in [
         (

@@ -11,7 +11,7 @@ use super::render::{hub_text, status_text};
 use crate::membership::hub::{MemberRole, Write};
 
 #[test]
-fn everything_of_a_member_belongs_to_it() {
+fn objects_of_a_member_have_it_as_owner() {
     let mut fixture = Fixture::new();
     fixture.hub_acts();
     expect![[r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubernetes-fleet.io/is-fleet-resource":"true"},"name":"fleet-member-m1","ownerReferences":[{"apiVersion":"cluster.kubernetes-fleet.io/v1beta1","blockOwnerDeletion":true,"controller":true,"kind":"MemberCluster","name":"m1","uid":"uid-of-m1"}]}}"#]].assert_eq(&json!(fixture.namespace).to_string());
@@ -143,7 +143,7 @@ fn foreign_changes_are_reverted() {
 }
 
 #[test]
-fn a_new_identity_and_a_new_heartbeat_period_are_passed_on() {
+fn identity_and_heartbeat_period_are_propagated() {
     let mut fixture = Fixture::joined();
     fixture.edit(|member| {
         member.spec.identity = Identity { kind: "User".to_owned(), name: "new".to_owned(), ..Identity::default() };
@@ -161,7 +161,7 @@ fn a_new_identity_and_a_new_heartbeat_period_are_passed_on() {
 }
 
 #[test]
-fn how_a_server_gives_lists_back_makes_no_difference() {
+fn server_defaults_in_lists_cause_no_write() {
     let mut fixture = Fixture::named("m1", json!({"kind": "ServiceAccount", "name": "s", "namespace": "n"}));
     fixture.settle();
     for rule in fixture.role.as_mut().unwrap().rules.iter_mut().flatten() {
@@ -176,7 +176,7 @@ fn how_a_server_gives_lists_back_makes_no_difference() {
 }
 
 #[test]
-fn a_name_that_no_namespace_can_have_is_refused_in_the_status_and_free_to_go() {
+fn a_member_whose_name_is_too_long_is_reported_and_can_be_deleted() {
     for name in ["m".repeat(51), "m.example".to_owned()] {
         let mut fixture = Fixture::named(&name, json!({"kind": "User", "name": "u"}));
         let plan = fixture.run_hub();
@@ -219,7 +219,7 @@ fn a_deleted_namespace_is_recreated_once_it_is_gone() {
 }
 
 #[test]
-fn a_role_to_be_written_says_all_it_takes_to_write_it() {
+fn a_role_write_is_complete() {
     let plan = Fixture::new().hub_plan();
     let role = plan.writes.iter().find_map(|write| match write {
         Write::CreateRole(role) => Some(role),

@@ -28,7 +28,7 @@ fn a_member_without_our_finalizer_is_ignored() {
 }
 
 #[test]
-fn the_agent_is_asked_and_waited_for_from_then_on() {
+fn the_agent_is_asked_to_leave_and_the_wait_starts() {
     let mut fixture = leaving();
     fixture.settings.force_delete_after = SignedDuration::from_mins(5);
     fixture.pass(60);
@@ -46,7 +46,7 @@ fn the_agent_is_asked_and_waited_for_from_then_on() {
 }
 
 #[test]
-fn an_agent_that_another_release_has_asked_is_waited_for_from_the_moment_of_deletion() {
+fn without_a_recorded_request_the_wait_starts_at_the_deletion() {
     let mut fixture = leaving();
     fixture.hub_acts();
     fixture.internal_member_cluster.as_mut().unwrap().metadata.annotations = None;
@@ -94,7 +94,7 @@ fn a_hub_that_was_down_for_longer_than_the_wait_still_asks_and_waits() {
 }
 
 #[test]
-fn that_the_agents_left_is_said_of_the_generation_of_the_deletion() {
+fn the_left_condition_has_the_generation_of_the_deletion() {
     let mut fixture = leaving();
     fixture.hub_acts();
     fixture.agent_acts();
@@ -116,7 +116,7 @@ fn all_expected_agents_must_have_left() {
 }
 
 #[test]
-fn a_work_that_comes_to_light_late_does_not_keep_the_namespace() {
+fn a_work_that_is_observed_late_does_not_keep_the_namespace() {
     let mut fixture = leaving();
     fixture.hub_acts();
     fixture.agent_acts();
@@ -132,7 +132,7 @@ fn a_work_that_comes_to_light_late_does_not_keep_the_namespace() {
 }
 
 #[test]
-fn a_namespace_that_does_not_go_is_reported_once_its_time_is_up() {
+fn a_stuck_namespace_is_reported_after_its_time() {
     let mut fixture = leaving();
     fixture.terminate_namespace();
     let plan = fixture.run_hub();
@@ -194,7 +194,7 @@ fn last_01_a_terminating_namespace_is_released_once_the_member_is_gone() {
 }
 
 #[test]
-fn last_01_a_member_that_comes_back_gets_the_namespace_of_its_predecessor_out_of_the_way() {
+fn last_01_a_member_that_rejoins_finalizes_the_namespace_of_its_predecessor() {
     let mut fixture = leaving();
     fixture.member().metadata.finalizers = None;
     fixture.collect_garbage();

@@ -97,7 +97,7 @@ fn a_member_has_joined_when_all_expected_agents_have() {
 }
 
 #[test]
-fn networking_agents_have_a_say_where_they_are_enabled() {
+fn networking_agents_are_expected_if_enabled() {
     check(
         true,
         "MemberAgent=True",
@@ -146,7 +146,7 @@ fn networking_agents_have_a_say_where_they_are_enabled() {
 }
 
 #[test]
-fn reports_are_copied_and_stamped_with_the_members_generation() {
+fn agent_statuses_are_copied_with_the_generation_of_the_member() {
     let mut fixture = prepared(false);
     fixture.edit(|_| {});
     fixture.edit(|_| {});
@@ -193,7 +193,7 @@ fn reports_are_copied_and_stamped_with_the_members_generation() {
 }
 
 #[test]
-fn a_member_cannot_say_that_it_has_joined_in_the_hubs_name() {
+fn a_member_cannot_set_conditions_of_the_hub() {
     let mut fixture = prepared(false);
     let forged = [condition("Joined", "True"), condition("ReadyToJoin", "False")];
     report(&mut fixture, json!({"agentStatus": agents("MemberAgent=absent"), "conditions": forged}));
@@ -237,7 +237,7 @@ fn audit_08_a_member_whose_properties_are_not_quantities_is_named_in_its_status(
 }
 
 #[test]
-fn audit_08_nothing_is_said_of_members_that_report_quantities() {
+fn audit_08_members_with_valid_quantities_have_no_finding() {
     let mut fixture = prepared(false);
     let version = json!({"k8s.io/k8s-version": {"value": "v1.34.2", "observationTime": START}});
     report(&mut fixture, json!({"agentStatus": agents("MemberAgent=True"), "properties": version}));
@@ -246,7 +246,7 @@ fn audit_08_nothing_is_said_of_members_that_report_quantities() {
 }
 
 #[test]
-fn a_list_that_names_a_condition_twice_comes_to_rest_too() {
+fn duplicate_conditions_of_a_provider_are_copied_once() {
     let mut fixture = prepared(false);
     report(&mut fixture, json!({"conditions": [condition("ByAProvider", "True"), condition("ByAProvider", "False")]}));
     fixture.hub_acts();
@@ -254,7 +254,7 @@ fn a_list_that_names_a_condition_twice_comes_to_rest_too() {
 }
 
 #[test]
-fn a_heartbeat_is_copied_without_any_news() {
+fn a_heartbeat_is_copied_without_an_event() {
     let mut fixture = Fixture::joined();
     fixture.pass(70);
     fixture.agent_acts();
@@ -264,7 +264,7 @@ fn a_heartbeat_is_copied_without_any_news() {
 }
 
 #[test]
-fn an_agent_that_left_by_itself_is_not_ready_until_it_is_asked_again() {
+fn an_agent_that_left_makes_the_member_unready() {
     let mut fixture = Fixture::joined();
     let status: InternalMemberClusterStatus =
         serde_json::from_value(json!({"agentStatus": agents("MemberAgent=False")})).unwrap();

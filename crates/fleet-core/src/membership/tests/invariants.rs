@@ -291,7 +291,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happened_a_member_that_stays_joins_and_one_that_goes_is_gone(mut fixture in fixture()) {
+    fn from_any_state_a_member_joins_or_is_removed(mut fixture in fixture()) {
         fixture.agent_alive = true;
         fixture.obstacle = None;
         // The owners of other finalizers remove them in a terminating namespace.

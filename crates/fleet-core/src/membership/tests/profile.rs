@@ -36,7 +36,7 @@ fn check(status: Value, expected: Expect) {
 }
 
 #[test]
-fn health_is_what_the_agent_says_as_long_as_it_is_heard_of() {
+fn health_is_that_of_the_agent_while_heartbeats_arrive() {
     check(
         json!({"agentStatus": [{"type": "ServiceExportImportAgent"}]}),
         expect![
@@ -82,7 +82,7 @@ fn health_is_what_the_agent_says_as_long_as_it_is_heard_of() {
 }
 
 #[test]
-fn silence_becomes_news_at_its_time_and_not_before() {
+fn missing_heartbeats_are_reported_at_their_time() {
     let mut fixture = Fixture::joined();
     fixture.profile_settings.unhealthy_after = Some(SignedDuration::from_mins(3));
     let lost_at = fixture.now + SignedDuration::from_mins(3);
@@ -106,7 +106,7 @@ fn unless_a_threshold_is_given_a_heartbeat_that_is_a_little_late_is_not_lost() {
 }
 
 #[test]
-fn a_threshold_that_is_given_holds_whatever_the_heartbeats_period() {
+fn a_configured_threshold_is_independent_of_the_heartbeat_period() {
     let mut fixture = Fixture::joined();
     fixture.profile_settings.unhealthy_after = Some(SignedDuration::from_secs(90));
     fixture.pass(89);
@@ -116,7 +116,7 @@ fn a_threshold_that_is_given_holds_whatever_the_heartbeats_period() {
 }
 
 #[test]
-fn a_member_that_has_not_joined_since_it_changed_leaves_its_entry_as_it_is() {
+fn an_unjoined_member_leaves_its_profile_unchanged() {
     let mut fixture = Fixture::joined();
     fixture.edit(|_| {});
     fixture.profile.as_mut().unwrap().spec.display_name = "edited".to_owned();
@@ -150,7 +150,7 @@ fn foreign_changes_are_reverted_and_reported() {
 }
 
 #[test]
-fn what_others_put_into_the_status_stays() {
+fn foreign_conditions_of_the_status_stay() {
     let mut fixture = Fixture::joined();
     let status = fixture.profile.as_mut().unwrap().status.as_mut().unwrap();
     status.properties = serde_json::from_value(json!([{"name": "a", "value": "b"}])).unwrap();
@@ -210,7 +210,7 @@ fn version_and_access_are_those_of_the_last_successful_collection() {
 }
 
 #[test]
-fn an_entry_without_a_member_goes() {
+fn a_profile_without_a_member_is_deleted() {
     let mut fixture = Fixture::joined();
     fixture.member = None;
     assert_eq!(profile_text(&fixture.run_profile()), "delete profile m1\nRemoving");
@@ -219,7 +219,7 @@ fn an_entry_without_a_member_goes() {
 }
 
 #[test]
-fn an_entry_of_another_manager_is_neither_taken_over_nor_deleted() {
+fn a_profile_of_another_manager_is_neither_taken_over_nor_deleted() {
     let mut fixture = Fixture::joined();
     fixture.profile.as_mut().unwrap().spec.cluster_manager.name = "somebody".to_owned();
     assert_eq!(profile_text(&fixture.run_profile()), "ManagedByAnother { manager: \"somebody\" }");

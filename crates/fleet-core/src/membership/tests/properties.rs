@@ -81,7 +81,7 @@ fn check_built_in(nodes: &str, pods: &str, expected: Expect) {
 }
 
 #[test]
-fn nodes_are_summed_and_what_placed_pods_ask_for_is_taken_off() {
+fn capacity_is_summed_and_requests_of_scheduled_pods_are_subtracted() {
     check_built_in(
         "",
         "",
@@ -109,7 +109,7 @@ fn nodes_are_summed_and_what_placed_pods_ask_for_is_taken_off() {
 }
 
 #[test]
-fn nothing_is_less_than_nothing_free() {
+fn available_resources_are_never_negative() {
     check_built_in(
         "1 1Gi",
         "n1 Running 4,4Gi",
@@ -131,7 +131,7 @@ fn nothing_is_less_than_nothing_free() {
 }
 
 #[test]
-fn what_a_node_does_not_say_counts_as_nothing() {
+fn missing_amounts_of_a_node_count_as_zero() {
     let silent = [Node::default(), serde_json::from_value(json!({"status": {"capacity": {"cpu": "many"}}})).unwrap()];
     let nodes: Vec<_> = silent.iter().map(NodeFacts::of).collect();
     let found = observed(built_in(&nodes, &[PodFacts::of(&Pod::default())], Some("v1.34.2"), now()));
@@ -146,7 +146,7 @@ fn what_a_node_does_not_say_counts_as_nothing() {
 }
 
 #[test]
-fn the_built_in_method_looks_at_so_many_pods_and_the_provider_at_all() {
+fn the_built_in_method_counts_a_limited_number_of_pods_and_the_provider_all() {
     let nodes = [node("1000 1Ti")];
     let nodes: Vec<_> = nodes.iter().map(NodeFacts::of).collect();
     let pods: Vec<_> = (0..=PODS_MAX).map(|_| PodFacts::of(&pod("n1 Running 1,1Gi"))).collect();
@@ -158,7 +158,7 @@ fn the_built_in_method_looks_at_so_many_pods_and_the_provider_at_all() {
 
 proptest! {
     #[test]
-    fn what_is_free_and_what_is_asked_for_make_up_what_there_is(
+    fn available_and_requested_resources_add_up_to_the_allocatable_ones(
         offered in prop::collection::vec(0..100_000_i64, 0..6), asked in prop::collection::vec(0..20_000_i64, 0..6),
     ) {
         let nodes: Vec<_> = offered.iter().map(|milli| node(&format!("{milli}m 1Gi"))).collect();
@@ -221,7 +221,7 @@ fn check_azure(nodes: &str, price_file: &PriceFile, expected: Expect) {
 }
 
 #[test]
-fn costs_are_what_the_machines_cost_divided_by_what_they_offer() {
+fn costs_are_the_prices_of_nodes_divided_by_their_capacity() {
     let list = prices("D4=0.4 D8=0.8");
     check_azure(
         "",
@@ -332,7 +332,7 @@ fn reported_costs(nodes: &str, prices: Result<&PriceFile, &PriceError>, region: 
 }
 
 #[test]
-fn last_07_prices_are_those_of_the_clusters_region() {
+fn last_07_prices_are_those_of_the_region_of_the_cluster() {
     let file = "# on demand\nprices:\n  east: {D4: 0.4, D8: 1}\n  west:\n    D4: 0.8\n";
     let file = PriceFile::parse(file).unwrap();
     let costs = "kubernetes.azure.com/per-cpu-core-cost=0.100 kubernetes.azure.com/per-gb-memory-cost=0.025";
@@ -363,7 +363,7 @@ fn last_07_prices_are_those_of_the_clusters_region() {
 }
 
 #[test]
-fn last_07_a_price_file_that_says_something_else_is_refused() {
+fn last_07_an_invalid_price_file_is_refused() {
     for (text, why) in [
         ("", "it is empty"),
         ("a: 1\n---\nb: 2", "it has more than one document"),
@@ -415,7 +415,7 @@ fn a_namespace_is_reported_with_its_first_owning_work() {
 }
 
 #[test]
-fn the_youngest_namespaces_are_left_out_while_there_are_too_many() {
+fn the_youngest_namespaces_are_omitted_beyond_the_limit() {
     let all: Vec<_> = (0..=NAMESPACES_MAX)
         .zip((0..1000).rev())
         .map(|(i, second)| namespace(&format!("n{i:03}"), second, json!([])))

@@ -50,7 +50,7 @@ fn scheduling_50_a_new_member_is_prepared_and_joins_when_its_agent_reports() {
 }
 
 #[test]
-fn scheduling_51_a_member_that_is_deleted_leaves_and_keeps_what_was_placed() {
+fn scheduling_51_a_deleted_member_leaves_and_keeps_placed_objects() {
     let mut fixture = Fixture::joined();
     fixture.place("web-work");
     fixture.delete_member();
@@ -89,7 +89,7 @@ fn scheduling_51_a_member_that_is_deleted_leaves_and_keeps_what_was_placed() {
 }
 
 #[test]
-fn scheduling_52_a_member_that_comes_back_under_its_name_joins_again() {
+fn scheduling_52_a_member_rejoins_under_its_name() {
     let mut fixture = Fixture::joined();
     let first = fixture.status().clone();
     fixture.delete_member();
@@ -213,7 +213,7 @@ fn scheduling_55_a_joined_member_has_an_inventory_entry_and_a_deleted_one_has_no
 }
 
 #[test]
-fn scheduling_56_a_member_that_is_not_ready_is_unhealthy_but_heard_of_and_eligible_for_a_while() {
+fn scheduling_56_an_unready_member_is_unhealthy_and_stays_eligible_for_a_while() {
     let mut fixture = Fixture::joined();
     fixture.pass(66);
     fixture.probe = Probe::Answered { status_code: 500 };

@@ -52,7 +52,7 @@ fn annotate_on(key: &str, value: &str, annotation: &str, text: &str) -> String {
 }
 
 #[test]
-fn placement_62_an_annotation_reaches_the_namespace_and_all_that_is_in_it() {
+fn placement_62_a_namespace_override_applies_to_all_its_content() {
     let overrides = Overrides::default().cro("a-0", &on_shop(&annotate("a", "b")));
     check(&overrides, "c1", expect![[r#"{"annotations":{"a":"b"},"data":{"a":"1"}}"#]]);
     let namespace = resource("{apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {}}}");
@@ -114,7 +114,7 @@ fn placement_67_a_failure_names_override_resource_rule_path_and_cluster() {
 }
 
 #[test]
-fn pl_o1_a_label_cannot_be_added_to_what_has_no_labels() {
+fn pl_o1_a_label_cannot_be_added_without_a_labels_map() {
     let rule = rule_for_all("{op: add, path: /metadata/labels/new-label, value: v}");
     let overrides = Overrides::default().cro("cro-1-0", &on_shop(&rule));
     let namespace = bare("Namespace shop");
@@ -132,7 +132,7 @@ fn placement_68_the_result_is_not_validated() {
 }
 
 #[test]
-fn placement_69_a_resource_may_be_kept_off_a_cluster() {
+fn placement_69_a_delete_rule_keeps_a_resource_off_a_cluster() {
     let rules = format!("{}, {}", delete_on("region", "eu"), annotate("a", "b"));
     let overrides = Overrides::default().ro("shop/a-0", &on_settings(&rules));
     check(&overrides, "c1 region=eu", expect!["deleted"]);
@@ -140,7 +140,7 @@ fn placement_69_a_resource_may_be_kept_off_a_cluster() {
 }
 
 #[test]
-fn a_deletion_is_not_undone_and_wrong_variables_are_still_reported() {
+fn a_delete_rule_is_final_and_unknown_variables_are_still_reported() {
     let overrides = Overrides::default()
         .cro("a-0", &on_shop(&delete_on("region", "eu")))
         .ro("shop/b-0", &on_settings(&rule_for_all("{op: remove, path: /not/there}")));
@@ -178,7 +178,7 @@ fn a_patch_without_value_adds_null() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_used_fails() {
+fn an_invalid_selector_fails() {
     let rule = "{clusterSelector: {clusterSelectorTerms: [{labelSelector: {matchLabels: {'/a': c}}}]}}";
     let overrides = Overrides::default().cro("a-0", &on_shop(rule));
     check(
@@ -191,7 +191,7 @@ fn a_selector_that_cannot_be_used_fails() {
 }
 
 #[test]
-fn placement_75_a_pinned_snapshot_that_is_gone_is_named() {
+fn placement_75_a_missing_pinned_snapshot_is_named() {
     let missing = Pinned::find(&["a-0".to_owned()], &[], &[]).unwrap_err();
     expect!["clusterResourceOverrideSnapshot a-0 is not found"].assert_eq(&missing.to_string());
     let pin = NamespacedName { name: "b-0".to_owned(), namespace: "shop".to_owned() };
@@ -227,7 +227,7 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn nothing_changes_but_what_a_rule_names(content in any_json(), value in "[a-z]{1,4}") {
+    fn a_patch_changes_only_the_paths_it_names(content in any_json(), value in "[a-z]{1,4}") {
         let mut before = settings();
         before.0["data"] = content;
         let overrides = Overrides::default().cro("a-0", &on_shop(&annotate("a", &value)));

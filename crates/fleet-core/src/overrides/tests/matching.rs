@@ -52,7 +52,7 @@ fn placement_62_a_namespace_selects_everything_in_it() {
 }
 
 #[test]
-fn placement_71_an_override_for_another_placement_does_not_concern_this_one() {
+fn placement_71_an_override_for_another_placement_does_not_match() {
     let content = [bare("Namespace shop"), bare("ConfigMap shop/settings")];
     let overrides = Overrides::default()
         .cro("other-0", &referring(&on_shop(&for_any()), "{name: other}"))
@@ -65,14 +65,14 @@ fn placement_71_an_override_for_another_placement_does_not_concern_this_one() {
 }
 
 #[test]
-fn placement_72_without_content_only_the_namespace_is_overridden() {
+fn placement_72_a_namespace_only_selection_matches_only_namespace_overrides() {
     let overrides = Overrides::default().cro("a-0", &on_shop(&for_any())).ro("shop/b-0", &on_settings(&for_any()));
     check("web", &[bare("Namespace shop")], &overrides, expect!["a-0"]);
     check("web", &[bare("Namespace shop"), bare("ConfigMap shop/settings")], &overrides, expect!["a-0 shop/b-0"]);
 }
 
 #[test]
-fn placement_73_a_cluster_may_be_selected_by_its_own_name() {
+fn placement_73_a_cluster_can_be_selected_by_its_name() {
     let rule =
         format!("{{clusterSelector: {}, overrideType: Delete}}", labelled("kubernetes-fleet.io/member-name", "c1"));
     let overrides = Overrides::default().cro("a-0", &on_shop(&rule));
@@ -82,7 +82,7 @@ fn placement_73_a_cluster_may_be_selected_by_its_own_name() {
 }
 
 #[test]
-fn placement_76_without_a_reference_a_namespace_override_concerns_resource_placements_too() {
+fn placement_76_a_namespace_override_without_a_reference_matches_resource_placements() {
     let overrides = Overrides::default()
         .cro("free-0", &on_shop(&for_any()))
         .cro("bound-0", &referring(&on_shop(&for_any()), "{name: web}"));
@@ -90,7 +90,7 @@ fn placement_76_without_a_reference_a_namespace_override_concerns_resource_place
 }
 
 #[test]
-fn only_clusters_that_a_rule_is_for_get_the_override() {
+fn an_override_is_pinned_only_for_clusters_that_a_rule_selects() {
     let on = |selector: &str, member: &str| {
         let rule = format!("{{clusterSelector: {selector}, overrideType: Delete}}");
         let overrides = Overrides::default().cro("a-0", &on_shop(&rule));
@@ -109,14 +109,14 @@ fn only_clusters_that_a_rule_is_for_get_the_override() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_used_is_pinned_so_that_its_failure_is_seen() {
+fn an_override_with_an_invalid_selector_is_pinned_so_that_it_fails_visibly() {
     let rule = "{clusterSelector: {clusterSelectorTerms: [{labelSelector: {matchLabels: {'a b': c}}}]}}";
     let overrides = Overrides::default().cro("a-0", &on_shop(rule));
     check("web", &[bare("Namespace shop")], &overrides, expect!["a-0"]);
 }
 
 #[test]
-fn pins_are_in_plain_text_order() {
+fn pins_are_sorted_as_text() {
     let mut overrides = Overrides::default()
         .cro("x-9", &on_shop(&for_any()))
         .cro("x-1-0", &on_shop(&for_any()))
@@ -139,7 +139,7 @@ fn only_the_latest_snapshots_are_pinned() {
 }
 
 #[test]
-fn placement_74_what_is_in_an_envelope_counts_and_the_envelope_does_not() {
+fn placement_74_enveloped_resources_match_and_the_envelope_does_not() {
     let selecting = |kind: &str, group: &str, version: &str, name: &str| {
         on_settings(&for_any())
             .replace("kind: ConfigMap, name: settings", &format!("kind: {kind}, name: {name}"))
@@ -159,7 +159,7 @@ fn placement_74_what_is_in_an_envelope_counts_and_the_envelope_does_not() {
 }
 
 #[test]
-fn cluster_scoped_content_of_an_envelope_counts_if_the_hub_knows_its_kind() {
+fn cluster_scoped_content_of_an_envelope_matches_if_its_kind_is_served() {
     let on = |group: &str, kind: &str, name: &str| {
         on_shop(&for_any())
             .replace("group: '', version: v1", &format!("group: '{group}', version: v1"))

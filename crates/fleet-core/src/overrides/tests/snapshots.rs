@@ -146,7 +146,7 @@ fn placement_63_an_edited_override_gets_a_new_snapshot() {
 }
 
 #[test]
-fn placement_64_a_deleted_override_takes_its_snapshots_along() {
+fn placement_64_a_deleted_override_deletes_its_snapshots() {
     let mut fixture = ClusterWorld::new(&version(0));
     fixture.settle();
     fixture.edit(&version(1));
@@ -209,7 +209,7 @@ fn ten_snapshots_are_kept_and_the_oldest_is_deleted_by_number_not_by_text() {
 }
 
 #[test]
-fn a_mark_that_was_lost_or_doubled_is_put_right() {
+fn a_missing_or_duplicate_latest_label_is_repaired() {
     let mut fixture = ClusterWorld::new(&version(0));
     fixture.settle();
     fixture.write(&Write::SetLatestLabel { snapshot: "web-0".to_owned(), latest: false });
@@ -276,7 +276,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn wherever_a_plan_is_cut_short_the_next_one_ends_in_the_same_place(steps in steps()) {
+    fn a_plan_may_be_cut_short_after_any_write_and_completed(steps in steps()) {
         let mut fixture = ClusterWorld::new(&version(0));
         for step in steps {
             match step {

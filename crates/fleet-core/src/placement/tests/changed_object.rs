@@ -39,7 +39,7 @@ fn check<S: Scope>(mut fixture: Fixture<S>, cases: &[(&str, bool)]) {
 }
 
 #[test]
-fn a_namespace_with_content_is_concerned_by_all_that_is_in_it() {
+fn a_namespace_with_content_is_affected_by_everything_in_it() {
     check(
         ClusterFixture::new("web", HUB, SHOP),
         &[
@@ -58,7 +58,7 @@ fn a_namespace_with_content_is_concerned_by_all_that_is_in_it() {
 }
 
 #[test]
-fn a_namespace_alone_is_not_concerned_by_its_content() {
+fn a_namespace_only_selection_is_not_affected_by_its_content() {
     let only = SHOP.replace("name: shop", "name: shop, selectionScope: NamespaceOnly");
     check(
         ClusterFixture::new("web", HUB, &only),
@@ -67,7 +67,7 @@ fn a_namespace_alone_is_not_concerned_by_its_content() {
 }
 
 #[test]
-fn labels_decide_and_what_lost_them_is_still_known() {
+fn an_object_affects_placements_by_its_labels_or_an_earlier_selection() {
     let by_label = SHOP.replace("name: shop", "labelSelector: {matchLabels: {team: a}}");
     check(
         ClusterFixture::new("web", HUB, &by_label),
@@ -87,7 +87,7 @@ fn labels_decide_and_what_lost_them_is_still_known() {
 }
 
 #[test]
-fn a_namespaced_placement_looks_at_its_own_namespace() {
+fn a_namespaced_placement_is_affected_only_by_its_namespace() {
     let maps =
         "{resourceSelectors: [{group: '', version: v1, kind: ConfigMap, labelSelector: {matchLabels: {team: a}}}]}";
     check(
@@ -107,7 +107,7 @@ fn a_namespaced_placement_looks_at_its_own_namespace() {
 }
 
 #[test]
-fn namespaces_that_stay_concern_only_placements_that_live_there() {
+fn reserved_namespaces_affect_only_their_own_placements() {
     let maps = "{resourceSelectors: [{group: '', version: v1, kind: ConfigMap}]}";
     check(NamespacedFixture::new("default/web", "Namespace default", maps), &[("ConfigMap default/new", true)]);
     let by_scope = SHOP.replace("name: shop", "name: default, selectionScope: NamespaceWithResources");

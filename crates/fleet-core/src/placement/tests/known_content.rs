@@ -29,7 +29,7 @@ fn fixture() -> ClusterFixture {
 }
 
 #[test]
-fn nothing_is_read_to_find_that_nothing_changed() {
+fn known_hashes_are_compared_without_reading() {
     let mut fixture = fixture();
     fixture.settle();
     assert!(plan_without_content(&fixture).is_idle());
@@ -62,7 +62,7 @@ fn content_for_a_snapshot_must_be_read() {
 }
 
 #[test]
-fn pieces_that_are_missing_must_be_read() {
+fn missing_parts_must_be_read() {
     let mut fixture =
         ClusterFixture::new("web", "Namespace shop\nSecret shop/a size=700000\nSecret shop/b size=700000", SHOP);
     fixture.settle();
@@ -75,7 +75,7 @@ fn pieces_that_are_missing_must_be_read() {
 }
 
 #[test]
-fn a_selection_that_was_found_wrong_is_reported_as_if_the_plan_had_found_it() {
+fn an_invalid_selection_found_before_planning_is_reported_alike() {
     let mut fixture = fixture();
     fixture.edit(&SHOP.replace("shop", "kube-system"));
     assert_eq!(plan_without_content(&fixture), fixture.plan());

@@ -148,7 +148,7 @@ fn check_every_interruption(fixture: &ClusterFixture) -> Result<(), TestCaseErro
 }
 
 #[test]
-fn a_split_group_may_be_cut_short_too() {
+fn a_plan_that_splits_content_may_be_cut_short_after_any_write() {
     let spec = "{resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}], revisionHistoryLimit: 1}";
     let large = "Namespace shop\nSecret shop/a size=700000\nSecret shop/b size=700000\nSecret shop/c size=700000";
     let mut fixture = ClusterFixture::new("web", large, spec);
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn there_is_one_latest_of_each_and_no_more_than_the_limit(mut fixture in fixture()) {
+    fn there_is_one_latest_snapshot_and_the_history_limit_holds(mut fixture in fixture()) {
         let before = highest_index(&fixture);
         let plan = fixture.run();
         prop_assert!(highest_index(&fixture) >= before);

@@ -83,7 +83,7 @@ fn current_content_is_snapshotted_at_once_and_reused_while_it_is_the_same() {
 }
 
 #[test]
-fn a_group_that_was_cut_short_is_completed() {
+fn an_incomplete_snapshot_group_is_completed() {
     let mut fixture = fixture();
     fixture.hub.set("Secret shop/a size=700000\nSecret shop/b size=700000");
     let snapshot = snapshot_for_run(&fixture.observe(), ZERO).unwrap();
@@ -101,7 +101,7 @@ fn a_group_that_was_cut_short_is_completed() {
 }
 
 #[test]
-fn selectors_that_cannot_be_used_give_no_snapshot() {
+fn invalid_selectors_make_no_snapshot() {
     let mut fixture = fixture();
     fixture.edit(&SHOP.replace("shop", "kube-system"));
     let found = snapshot_for_run(&fixture.observe(), WantedSnapshot::Current);

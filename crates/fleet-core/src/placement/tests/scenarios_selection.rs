@@ -80,7 +80,7 @@ const BY_LABEL: &str =
     "{resourceSelectors: [{group: '', version: v1, kind: Namespace, labelSelector: {matchLabels: {team: a}}}]}";
 
 #[test]
-fn placement_02_03_04_labels_come_and_go() {
+fn placement_02_03_04_labels_select_and_deselect() {
     let mut fixture = ClusterFixture::new("web", "Namespace shop\nConfigMap shop/cm", BY_LABEL);
     place(&mut fixture);
     check_status(
@@ -117,7 +117,7 @@ fn placement_02_03_04_labels_come_and_go() {
 }
 
 #[test]
-fn placement_05_every_change_inside_gets_an_index() {
+fn placement_05_every_change_inside_makes_a_snapshot() {
     let mut fixture = ClusterFixture::new("web", "Namespace shop", SHOP);
     fixture.settle();
     let mut indices = Vec::new();
@@ -173,7 +173,7 @@ fn placement_07_a_duplicate_is_refused_until_it_is_gone() {
 }
 
 #[test]
-fn placement_08_what_controllers_make_is_passed_over_without_an_error() {
+fn placement_08_objects_that_controllers_create_are_skipped() {
     let spec = "{resourceSelectors: [{group: '', version: v1, kind: ConfigMap, name: kube-root-ca.crt}]}";
     let mut fixture = NamespacedFixture::new("shop/web", "ConfigMap shop/kube-root-ca.crt", spec);
     place(&mut fixture);
@@ -189,7 +189,7 @@ fn placement_08_what_controllers_make_is_passed_over_without_an_error() {
 }
 
 #[test]
-fn placement_09_claims_stay_where_workloads_run_on_the_hub() {
+fn placement_09_volume_claims_are_not_placed_if_workloads_run_on_the_hub() {
     let hub = "Namespace shop\nPersistentVolumeClaim shop/disk\nRole shop/r\nConfigMap shop/c\nSecret shop/s";
     let mut fixture = ClusterFixture::new("web", hub, SHOP);
     fixture.settle();
@@ -202,7 +202,7 @@ fn placement_09_claims_stay_where_workloads_run_on_the_hub() {
 }
 
 #[test]
-fn audit_19_a_hub_that_places_no_secrets_says_so_to_who_selects_them() {
+fn audit_19_selecting_secrets_is_refused_if_they_are_not_placed() {
     let hub = "Namespace shop\nConfigMap shop/c\nSecret shop/s";
     let mut fixture = ClusterFixture::new("web", hub, SHOP);
     fixture.propagation.secrets_stay = true;
@@ -246,7 +246,7 @@ fn placement_10_11_12_a_namespace_with_chosen_content() {
 }
 
 #[test]
-fn placement_13_the_chosen_namespace_must_be_there() {
+fn placement_13_the_chosen_namespace_must_exist() {
     for hub in ["", "Namespace shop deleting"] {
         let mut fixture = ClusterFixture::new("web", hub, &with_selectors(""));
         check_plan(
@@ -269,7 +269,7 @@ fn placement_14_a_namespace_alone() {
 }
 
 #[test]
-fn placement_15_what_workloads_leave_on_the_hub_is_not_selected() {
+fn placement_15_objects_created_by_workloads_on_the_hub_are_not_selected() {
     let hub = "Namespace shop\nDeployment shop/d\nReplicaSet shop/d-1 owned\nControllerRevision shop/s-1 owned\nPod shop/p owned\nJob shop/j";
     let mut fixture = ClusterFixture::new("web", hub, SHOP);
     fixture.settle();
@@ -321,7 +321,7 @@ fn unknown_objects_leave_everything_as_it_is() {
 }
 
 #[test]
-fn what_is_placed_stays_while_a_part_of_the_api_does_not_say_which_kinds_it_has() {
+fn placed_resources_of_an_undiscoverable_api_stay() {
     let mut fixture = ClusterFixture::new("web", "Namespace shop\nConfigMap shop/cm\nWidget shop/w", SHOP);
     place(&mut fixture);
     let before = fixture.status().selected_resources.len();
@@ -357,7 +357,7 @@ fn an_undiscovered_api_delays_only_placements_that_select_from_it() {
 }
 
 #[test]
-fn a_kind_that_a_silent_part_of_the_api_may_have_is_not_called_unknown() {
+fn a_kind_that_an_undiscoverable_api_may_have_is_not_called_unknown() {
     let spec = "{resourceSelectors: [{group: example.com, version: v1, kind: Widget}]}";
     let mut fixture = NamespacedFixture::new("shop/web", "Widget shop/w", spec);
     fixture.hub.hush("example.com", "v1");

@@ -43,7 +43,7 @@ fn placement_18_content_that_is_too_large_is_split() {
 }
 
 #[test]
-fn placement_18_objects_carry_the_marks_by_which_they_are_found() {
+fn placement_18_snapshots_have_the_labels_by_which_they_are_found() {
     let mut fixture = NamespacedFixture::new(
         "shop/web",
         THREE_SECRETS,
@@ -155,7 +155,7 @@ fn with_limit(limit: Option<i32>, more: &str) -> String {
 const ROLES: &str = ", {group: rbac.authorization.k8s.io, version: v1, kind: ClusterRole}";
 
 #[test]
-fn placement_19_20_old_snapshots_go_beyond_the_limit() {
+fn placement_19_20_snapshots_beyond_the_limit_are_deleted() {
     for (limit, expected) in [
         (
             Some(1),
@@ -180,7 +180,7 @@ fn placement_19_20_old_snapshots_go_beyond_the_limit() {
 }
 
 #[test]
-fn history_is_kept_by_group_and_by_policy() {
+fn the_history_is_limited_per_group_and_per_policy() {
     let limited = with_limit(Some(2), "");
     let pick = |step: i32| {
         let policy = format!(", policy: {{placementType: PickFixed, clusterNames: [c{step}]}}}}");
@@ -264,7 +264,7 @@ fn placement_21_the_window_opens_with_the_first_difference() {
 }
 
 #[test]
-fn a_pace_of_zero_is_no_delay_and_one_of_them_alone_counts() {
+fn an_interval_of_zero_is_no_delay_and_either_interval_counts_alone() {
     let mut fixture = paced();
     fixture.snapshot_intervals =
         SnapshotIntervals { minimum_interval: SignedDuration::from_secs(10), collection: SignedDuration::ZERO };
@@ -320,7 +320,7 @@ fn placement_22_23_a_number_is_no_new_policy_and_an_affinity_is() {
 }
 
 #[test]
-fn placement_24_missing_pieces_are_made_under_the_same_index() {
+fn placement_24_missing_parts_are_created_under_the_same_index() {
     let large = "Namespace shop\nSecret shop/a size=700000\nSecret shop/b size=700000\nSecret shop/c size=700000";
     let mut fixture = ClusterFixture::new("web", large, SHOP);
     let plan = fixture.plan();
@@ -346,7 +346,7 @@ fn placement_24_missing_pieces_are_made_under_the_same_index() {
 }
 
 #[test]
-fn placement_25_reverted_content_gets_its_mark_back() {
+fn placement_25_reverted_content_gets_the_latest_label_again() {
     let mut fixture = ClusterFixture::new("web", "Namespace shop", SHOP);
     fixture.settle();
     fixture.hub.set("ConfigMap shop/cm value=1");
@@ -363,7 +363,7 @@ fn placement_25_reverted_content_gets_its_mark_back() {
 }
 
 #[test]
-fn placement_48_external_takes_no_snapshots_and_keeps_those_there_are() {
+fn placement_48_an_external_strategy_creates_no_snapshots_and_keeps_the_existing_ones() {
     let strategy = |word: &str| SHOP.replace("}]}", &format!("}}], strategy: {{type: {word}}}}}"));
     let mut fixture = ClusterFixture::new("web", "Namespace shop", &strategy("RollingUpdate"));
     fixture.settle();
@@ -397,7 +397,7 @@ fn several_latest_snapshots_stop_the_plan() {
 }
 
 #[test]
-fn marks_that_cannot_be_read_stop_the_plan() {
+fn unreadable_labels_stop_the_plan() {
     let mut fixture = ClusterFixture::new("web", "Namespace shop", &pick_n(2, ""));
     fixture.settle();
     let sound = fixture.clone();

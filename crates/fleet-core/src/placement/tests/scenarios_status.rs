@@ -36,7 +36,7 @@ fn placed(more: &str) -> ClusterFixture {
 }
 
 #[test]
-fn placement_26_named_clusters_that_cannot_be_had() {
+fn placement_26_named_clusters_that_are_not_eligible() {
     let mut fixture = fixture(", policy: {placementType: PickFixed, clusterNames: [a, b, c]}");
     fixture.settle();
     fixture.schedule("-a -b -c", false);
@@ -54,7 +54,7 @@ fn placement_26_named_clusters_that_cannot_be_had() {
 }
 
 #[test]
-fn placement_27_too_few_clusters_get_what_there_is() {
+fn placement_27_too_few_clusters_are_rolled_out_to() {
     let mut fixture = fixture(", policy: {placementType: PickN, numberOfClusters: 4}");
     fixture.settle();
     fixture.schedule("c1 c2 c3 -c4 -c5", false);
@@ -73,7 +73,7 @@ fn placement_27_too_few_clusters_get_what_there_is() {
 }
 
 #[test]
-fn placement_28_nothing_fits_and_nothing_was_promised() {
+fn placement_28_no_cluster_matches_and_scheduling_is_complete() {
     let mut fixture = fixture("");
     fixture.settle();
     fixture.schedule("-c1 -c2", true);
@@ -87,7 +87,7 @@ fn placement_28_nothing_fits_and_nothing_was_promised() {
 }
 
 #[test]
-fn placement_29_scaled_to_nothing() {
+fn placement_29_scaled_to_zero() {
     let pick = |number: i32| with(&format!(", policy: {{placementType: PickN, numberOfClusters: {number}}}"));
     let mut fixture = ClusterFixture::new("web", "Namespace shop", &pick(2));
     fixture.settle();
@@ -112,7 +112,7 @@ fn placement_29_scaled_to_nothing() {
 }
 
 #[test]
-fn the_first_condition_that_is_not_true_is_where_a_placement_stands() {
+fn the_first_condition_that_is_not_true_is_the_progress_of_a_placement() {
     let standing = |fixture: &mut ClusterFixture| {
         fixture.settle();
         let PlacementProgress { at, said, reached } =
@@ -133,7 +133,7 @@ fn the_first_condition_that_is_not_true_is_where_a_placement_stands() {
 }
 
 #[test]
-fn more_clusters_than_wanted_stop_the_plan() {
+fn more_clusters_than_desired_stop_the_plan() {
     let mut fixture = fixture(", policy: {placementType: PickN, numberOfClusters: 1}");
     fixture.settle();
     fixture.schedule("c1 c2", true);
@@ -187,7 +187,7 @@ fn placement_30_failures_are_named_where_they_happened() {
 const DIFF: &str = ", strategy: {applyStrategy: {type: ReportDiff}}";
 
 #[test]
-fn placement_32_differences_are_reported_and_nothing_else() {
+fn placement_32_report_diff_has_only_its_own_condition() {
     let mut fixture = fixture(DIFF);
     fixture.settle();
     fixture.schedule("c1", true);
@@ -260,7 +260,7 @@ fn placement_34_drifts_are_listed_whether_or_not_they_fail() {
 }
 
 #[test]
-fn placement_35_a_deleted_placement_takes_its_snapshots_along() {
+fn placement_35_a_deleted_placement_deletes_its_snapshots() {
     let mut fixture = placed("");
     fixture.placement.metadata.deletion_timestamp = Some(serde_json::from_value(json!(fixture.now)).unwrap());
     expect![[r#"
@@ -383,7 +383,7 @@ fn placement_37_without_the_namespace_there_is_no_copy() {
 }
 
 #[test]
-fn placement_38_readers_of_one_namespace_are_not_sent_to_another() {
+fn placement_38_the_namespace_of_a_copied_status_is_immutable() {
     let mut fixture = placed(COPIED);
     let before = fixture.status().clone();
     fixture.edit(&with(COPIED).replace("shop", "bank"));
@@ -420,14 +420,14 @@ fn placement_38_a_copy_needs_a_namespace_with_a_name() {
 }
 
 #[test]
-fn placement_39_no_copy_unless_asked_for() {
+fn placement_39_without_status_reporting_scope_there_is_no_copy() {
     let fixture = placed("");
     assert!(fixture.copies.is_empty());
     assert!(!fixture.status().conditions.iter().any(|one| one.type_.ends_with("StatusSynced")));
 }
 
 #[test]
-fn placement_40_clusters_that_are_held_back() {
+fn placement_40_clusters_that_wait_for_others() {
     let mut fixture = placed("");
     fixture.hub.set("ConfigMap shop/cm value=1");
     fixture.settle();
@@ -457,7 +457,7 @@ fn placement_40_clusters_that_are_held_back() {
 }
 
 #[test]
-fn what_a_binding_said_of_an_older_generation_decides_nothing() {
+fn conditions_of_an_older_binding_generation_are_ignored() {
     let mut fixture = placed("");
     fixture.binding("c2").metadata.generation = Some(2);
     fixture.binding("c3").metadata.deletion_timestamp = Some(serde_json::from_value(json!(fixture.now)).unwrap());
@@ -473,7 +473,7 @@ fn what_a_binding_said_of_an_older_generation_decides_nothing() {
 }
 
 #[test]
-fn placement_49_clusters_that_leave_and_come_back() {
+fn placement_49_clusters_that_leave_and_rejoin() {
     let mut fixture = placed("");
     fixture.schedule("", true);
     check(
@@ -577,7 +577,7 @@ fn placement_50_the_hint_names_the_kind_of_run() {
 }
 
 #[test]
-fn placement_62_73_overrides_are_listed_and_named_in_the_sum() {
+fn placement_62_73_overrides_are_listed_and_counted() {
     let mut fixture = placed("");
     fixture.binding("c2").spec.cluster_resource_override_snapshots = Some(vec!["cro-0".to_owned()]);
     fixture.settle();
@@ -591,7 +591,7 @@ fn placement_62_73_overrides_are_listed_and_named_in_the_sum() {
 }
 
 #[test]
-fn placement_78_a_slot_that_stays_open() {
+fn placement_78_a_missing_cluster_leaves_the_placement_unfulfilled() {
     let spec = "{resourceSelectors: [{group: '', version: v1, kind: ConfigMap}], policy: {placementType: PickN, numberOfClusters: 3}}";
     let mut fixture = NamespacedFixture::new("shop/web", "ConfigMap shop/cm", spec);
     fixture.settle();

@@ -63,7 +63,7 @@ fn by_name_by_labels_or_all() {
 }
 
 #[test]
-fn blocked_kinds_are_passed_over_even_if_the_server_has_none() {
+fn blocked_kinds_are_skipped_even_if_the_server_does_not_serve_them() {
     check("shop/web", "{group: '', version: v1, kind: Pod}", expect![""]);
     check("web", "{group: coordination.k8s.io, version: v1, kind: Lease, name: x}", expect![""]);
     check("web", "{group: placement.kubernetes-fleet.io, version: v1beta1, kind: Work}", expect![""]);
@@ -128,7 +128,7 @@ fn kinds_must_be_known() {
 }
 
 #[test]
-fn reserved_namespaces_are_refused_with_content_and_let_through_alone() {
+fn reserved_namespaces_are_refused_only_with_their_content() {
     check(
         "web",
         "{group: '', version: v1, kind: Namespace, name: fleet-none}",
@@ -158,7 +158,7 @@ fn reserved_namespaces_are_refused_with_content_and_let_through_alone() {
 }
 
 #[test]
-fn unusable_labels_are_a_user_error() {
+fn invalid_label_selectors_are_a_user_error() {
     check(
         "shop/web",
         "{group: '', version: v1, kind: ConfigMap, labelSelector: {matchExpressions: [{key: a, operator: Is}]}}",
@@ -180,7 +180,7 @@ fn one_object_is_selected_once() {
 }
 
 #[test]
-fn nothing_is_concluded_before_everything_is_known() {
+fn selection_waits_for_a_complete_inventory() {
     let mut hub = Hub::parse(HUB);
     hub.incomplete.insert("Widget".to_owned());
     expect!["not all of example.com/v1, Resource=widgets is known"].assert_eq(&selection(
@@ -194,7 +194,7 @@ fn nothing_is_concluded_before_everything_is_known() {
 }
 
 #[test]
-fn what_controllers_make_does_not_come_along() {
+fn objects_that_controllers_create_are_not_selected() {
     let hub = Hub::parse(
         "Namespace shop
         ReplicaSet shop/made owned

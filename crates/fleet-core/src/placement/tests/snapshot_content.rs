@@ -19,7 +19,7 @@ fn check(kind: &str, object: Value, expected: Expect) {
 }
 
 #[test]
-fn placement_16_what_belongs_to_the_hub_is_left_behind() {
+fn placement_16_metadata_of_the_hub_is_removed() {
     check(
         "Deployment",
         json!({
@@ -76,7 +76,7 @@ fn placement_16_what_belongs_to_the_hub_is_left_behind() {
 }
 
 #[test]
-fn placement_16_services_lose_what_was_assigned() {
+fn placement_16_assigned_addresses_of_services_are_removed() {
     let ports = json!([{"port": 80, "nodePort": 30080}, {"port": 81}]);
     check(
         "Service",

@@ -48,7 +48,7 @@ fn a_deleted_placement_that_does_not_abandon_annotates_nothing() {
 }
 
 #[test]
-fn a_cluster_that_is_given_up_is_cleaned_up_whatever_the_strategy() {
+fn an_abandoned_cluster_is_cleaned_up_whatever_the_strategy() {
     let mut fixture = RolloutFixture::new("n=1 delete=Abandon", "a Bound @1 ready started\nb Unscheduled @1 ready");
     expect!["b removed"].assert_eq(&writes_text(&fixture.run()));
     assert!(fixture.bindings.iter().all(|one| !BindingFacts::of(one).abandoned));

@@ -12,7 +12,7 @@ fn check(spec: &str, bindings: &str, expected: Expect) {
 }
 
 #[test]
-fn only_the_failed_one_is_updated_while_nothing_is_known_of_the_others() {
+fn only_the_failed_cluster_is_updated_while_the_others_report_nothing() {
     check(
         "n=5 u=1",
         "a Bound @0 silent held
@@ -25,7 +25,7 @@ fn only_the_failed_one_is_updated_while_nothing_is_known_of_the_others() {
 }
 
 #[test]
-fn failed_ones_are_updated_free_of_charge() {
+fn failed_clusters_are_updated_without_using_the_budget() {
     check(
         "n=5 u=1",
         "a Bound @0 failing
@@ -83,7 +83,7 @@ fn ready_clusters_that_are_unscheduled_are_removed_one_by_one() {
 }
 
 #[test]
-fn one_that_is_being_cleaned_up_still_takes_room() {
+fn a_cluster_that_is_being_cleaned_up_counts_against_the_surge() {
     check(
         "n=2 u=0 s=1",
         "a Unscheduled @0 ready deleting
@@ -113,7 +113,7 @@ fn new_clusters_all_start_at_once() {
 }
 
 #[test]
-fn updates_use_no_surge_and_first_ones_no_unavailability() {
+fn updates_use_no_surge_and_first_rollouts_no_unavailability() {
     check(
         "n=4 u=0 s=1",
         "a Bound @0 ready held
@@ -127,7 +127,7 @@ fn updates_use_no_surge_and_first_ones_no_unavailability() {
 }
 
 #[test]
-fn one_that_is_not_ready_frees_no_budget() {
+fn an_unready_cluster_frees_no_budget() {
     check(
         "n=5 u=1",
         "a Bound @0 ready held
@@ -140,7 +140,7 @@ fn one_that_is_not_ready_frees_no_budget() {
 }
 
 #[test]
-fn percentages_are_rounded_up_and_plain_numbers_may_be_texts() {
+fn percentages_are_rounded_up_and_numbers_may_be_strings() {
     let five = "a Bound @0 ready\nb Bound @0 ready\nc Bound @0 ready\nd Bound @0 ready\ne Bound @0 ready";
     for (limit, updated) in [("25%", 2), ("0%", 0), ("1%", 1), ("100%", 5), ("3", 3), ("7", 5)] {
         let mut fixture = RolloutFixture::new(&format!("u={limit}"), five);
@@ -221,7 +221,7 @@ fn failing_clusters_count_against_the_surge() {
 }
 
 #[test]
-fn where_differences_are_only_reported_nothing_takes_room_and_nothing_is_disturbed() {
+fn with_report_diff_clusters_use_neither_surge_nor_unavailability() {
     check(
         "n=2 u=0 s=0 apply=ReportDiff",
         "a Unscheduled @1 diff
@@ -248,11 +248,11 @@ fn a_fixed_list_counts_clusters_that_cannot_be_picked() {
 }
 
 #[test]
-fn one_that_is_deleted_before_it_got_anything_is_left_alone() {
+fn a_binding_that_is_deleted_before_its_first_rollout_is_not_written() {
     check("", "a Scheduled deleting", expect![""]);
 }
 
 #[test]
-fn a_state_of_another_release_is_left_alone() {
+fn a_binding_in_an_unknown_state_is_not_written() {
     check("u=0", "a Parked @0 ready", expect![""]);
 }

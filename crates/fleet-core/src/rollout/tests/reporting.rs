@@ -25,7 +25,7 @@ fn check(fixture: &RolloutFixture, expected: Expect) {
 }
 
 #[test]
-fn every_cluster_reports_what_it_does_or_waits_for() {
+fn every_cluster_reports_its_phase_and_what_it_waits_for() {
     let mut fixture = RolloutFixture::new(
         "n=5 u=1 s=0 period=30",
         "a Bound @0 failing
@@ -79,7 +79,7 @@ fn a_removal_waits_for_others_to_be_ready() {
 }
 
 #[test]
-fn while_the_content_is_not_known_nothing_moves() {
+fn without_known_content_no_binding_moves() {
     let mut fixture = RolloutFixture::new("u=1", "a Bound @0 ready\nb Scheduled");
     fixture.latest = None;
     check(
@@ -119,7 +119,7 @@ fn a_limit_that_cannot_be_read_stops_everything() {
 }
 
 #[test]
-fn only_waits_for_limits_are_the_strategys() {
+fn only_waits_for_limits_are_attributed_to_the_strategy() {
     let fixture = RolloutFixture::new("u=0 s=0", "a Bound @0 ready\nb Scheduled\nb Unscheduled @0 deleting name=old");
     let waits: Vec<_> = fixture
         .plan()

@@ -84,7 +84,7 @@ fn placement_33_new_content_waits_until_clusters_report_under_the_new_strategy()
 }
 
 #[test]
-fn placement_33_an_edit_while_clusters_take_over_a_new_strategy_reaches_no_more_than_may_be_unavailable() {
+fn placement_33_an_edit_while_clusters_adopt_a_new_strategy_respects_max_unavailable() {
     let mut fixture = RolloutFixture::new("u=1", &THREE_READY.replace("@0", "@1"));
     fixture.edit("u=1 apply=ServerSideApply");
     drop(fixture.run());
@@ -235,7 +235,7 @@ fn placement_47_a_third_cluster_starts_only_when_an_evicted_one_is_gone() {
 }
 
 #[test]
-fn placement_48_nothing_moves_once_runs_have_taken_over() {
+fn placement_48_no_binding_moves_once_the_strategy_is_external() {
     let mut fixture =
         RolloutFixture::new("type=External", "c1 Bound @0 ready started\nc2 Scheduled\nc3 Unscheduled @0 ready");
     let plan = fixture.run();
@@ -322,7 +322,7 @@ fn placement_73_a_cluster_that_is_gone_blocks_only_itself() {
 }
 
 #[test]
-fn placement_61_what_is_on_clusters_that_left_the_fleet_is_given_up_without_a_charge() {
+fn placement_61_bindings_of_clusters_that_left_are_abandoned_without_using_the_budget() {
     let mut fixture = RolloutFixture::new(
         "n=3 u=1",
         "c1 Bound @1 ready started\nc2 Bound @1 ready started\nc3 Bound @1 ready started",
@@ -365,7 +365,7 @@ fn a_revived_binding_continues_from_where_it_was() {
 }
 
 #[test]
-fn namespaced_placements_give_the_same_facts() {
+fn namespaced_placements_are_observed_alike() {
     let fixture = RolloutFixture::new("n=1 delete=Abandon", "c1 Bound @0 ready");
     let placement = Obj::<fleet_api::kinds::Placement, Namespaced>::named("web", fixture.placement.spec.clone());
     assert!(PlacementFacts::of(&placement).abandons());

@@ -314,7 +314,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn plans_come_to_what_the_naive_scheduler_comes_to(
+    fn plans_agree_with_the_naive_scheduler(
         mut fixture in fixture(), second in policy(), number in 0..20_usize,
     ) {
         check_against_naive(&mut fixture)?;

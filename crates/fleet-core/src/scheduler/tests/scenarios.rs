@@ -52,7 +52,7 @@ fn scheduling_01_without_policy_every_eligible_cluster_is_picked() {
 }
 
 #[test]
-fn scheduling_02_a_cluster_that_joins_gets_a_binding_and_the_others_keep_theirs() {
+fn scheduling_02_a_joining_cluster_gets_a_binding_and_the_others_keep_theirs() {
     let mut fixture = Fixture::with_policy("");
     fixture.run();
     fixture.set_clusters("new-cluster");
@@ -195,7 +195,7 @@ fn scheduling_08_changing_back_revives_the_same_bindings() {
 }
 
 #[test]
-fn scheduling_34_a_taint_that_is_not_tolerated_keeps_the_placement_away() {
+fn scheduling_34_an_untolerated_taint_excludes_a_cluster() {
     let mut fixture = Fixture::with_policy(&required(PROD_EAST_WEST).replace(
         "placementType: PickAll",
         "placementType: PickAll, tolerations: [{key: a, operator: Exists}, {key: b, value: x, operator: Equal}]",
@@ -235,7 +235,7 @@ fn scheduling_35_a_new_taint_changes_nothing() {
 }
 
 #[test]
-fn scheduling_36_a_removed_taint_lets_the_placement_in() {
+fn scheduling_36_a_cluster_without_its_taint_is_picked() {
     let mut fixture = Fixture::with_policy("");
     fixture.change("c1", "taint=a:b");
     fixture.run();
@@ -259,7 +259,7 @@ fn scheduling_36_a_removed_taint_lets_the_placement_in() {
 }
 
 #[test]
-fn scheduling_37_properties_are_looked_at_only_when_picking() {
+fn scheduling_37_properties_are_evaluated_only_when_picking() {
     let mut fixture = Fixture::with_policy(&required(
         "{propertySelector: {matchExpressions: [{name: resources.kubernetes-fleet.io/available-cpu, operator: Ge, values: ['6']}]}}",
     ));
@@ -278,7 +278,7 @@ fn scheduling_37_properties_are_looked_at_only_when_picking() {
 }
 
 #[test]
-fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
+fn scheduling_38_a_namespaced_placement_is_scheduled_where_its_namespace_exists() {
     let mut fixture = Fixture::new("a ns=other,ns\nb ns=other\nc\nd ns=");
     fixture.set_policy("");
     fixture.key = PlacementKey::parse("ns/web").unwrap();
@@ -314,7 +314,7 @@ fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
 }
 
 #[test]
-fn scheduling_39_a_cluster_that_is_gone_loses_its_binding() {
+fn scheduling_39_a_deleted_cluster_loses_its_binding() {
     let mut fixture = Fixture::with_policy("{placementType: PickN, numberOfClusters: 2}");
     fixture.run();
     fixture.remove_cluster("c7");
@@ -357,7 +357,7 @@ fn scheduling_39_a_cluster_that_is_gone_loses_its_binding() {
 }
 
 #[test]
-fn audit_20_a_binding_of_a_former_membership_is_given_up_until_its_cluster_is_picked_again() {
+fn audit_20_a_binding_of_a_former_membership_is_unscheduled_until_its_cluster_is_picked_again() {
     let mut fixture = Fixture::new("m1 uid=1");
     fixture.set_policy("");
     fixture.run();
@@ -412,7 +412,7 @@ fn scheduling_40_deletion_removes_all_finalizers_without_waiting() {
 }
 
 #[test]
-fn a_deleted_placement_that_leaves_its_resources_keeps_its_bindings_until_they_say_so() {
+fn a_deleted_placement_that_abandons_keeps_its_bindings_until_they_are_annotated() {
     let mut fixture = Fixture::with_policy(&fixed(&["c1", "c4"]));
     fixture.run();
     (fixture.deleting, fixture.abandons) = (true, true);
@@ -477,7 +477,7 @@ fn scheduling_58_audit_08_a_property_that_is_not_a_quantity_counts_as_absent() {
 }
 
 #[test]
-fn without_exactly_one_latest_policy_nothing_is_done() {
+fn without_exactly_one_latest_policy_nothing_is_scheduled() {
     let mut fixture = Fixture::with_policy("");
     fixture.snapshots.push(fixture.snapshots[0].clone());
     check(&mut fixture, expect!["AmbiguousPolicy { snapshots: 2 }"]);
@@ -493,7 +493,7 @@ fn a_released_placement_is_not_planned() {
 }
 
 #[test]
-fn a_policy_that_does_not_say_what_it_reflects_gets_bindings_but_no_status() {
+fn a_policy_snapshot_without_a_generation_gets_bindings_but_no_status() {
     let mut fixture = Fixture::with_policy(&fixed(&["c1"]));
     fixture.annotate(annotations::PLACEMENT_GENERATION, Some("new".to_owned()));
     check(
@@ -506,7 +506,7 @@ fn a_policy_that_does_not_say_what_it_reflects_gets_bindings_but_no_status() {
 }
 
 #[test]
-fn an_unscheduled_binding_of_unknown_past_stops_scheduling() {
+fn an_unscheduled_binding_without_a_previous_state_stops_scheduling() {
     let mut fixture = after_policy_change();
     fixture.run();
     fixture.set_policy(&required(PROD_EAST_WEST));

@@ -72,7 +72,7 @@ fn scheduling_11_taints_do_not_matter_to_named_clusters() {
 }
 
 #[test]
-fn scheduling_12_a_changed_list_keeps_creates_and_gives_up() {
+fn scheduling_12_a_changed_list_keeps_creates_and_unschedules() {
     let mut fixture = Fixture::with_policy(&fixed(&["c1", "c4", "c6"]));
     fixture.run();
     fixture.set_state(&["c4", "c6"], &BindingState::Bound);
@@ -92,7 +92,7 @@ fn scheduling_12_a_changed_list_keeps_creates_and_gives_up() {
 }
 
 #[test]
-fn scheduling_13_an_empty_list_says_nothing() {
+fn scheduling_13_an_empty_list_writes_nothing() {
     let mut fixture = Fixture::with_policy(&fixed(&[]));
     check(
         &mut fixture,

@@ -96,7 +96,7 @@ fn scheduling_16_too_few_clusters_leave_the_policy_unfulfilled() {
 }
 
 #[test]
-fn scheduling_17_no_clusters_wanted_is_fulfilled() {
+fn scheduling_17_zero_clusters_is_fulfilled() {
     check(
         &mut Fixture::with_policy(&pick_n(0, "")),
         expect![[r#"
@@ -107,7 +107,7 @@ fn scheduling_17_no_clusters_wanted_is_fulfilled() {
 }
 
 #[test]
-fn scheduling_18_wanting_more_keeps_what_was_picked() {
+fn scheduling_18_scaling_up_keeps_the_picked_clusters() {
     let mut fixture = Fixture::with_policy(&pick_n(1, ""));
     fixture.run();
     fixture.set_number(3);
@@ -132,7 +132,7 @@ fn scheduling_18_wanting_more_keeps_what_was_picked() {
 }
 
 #[test]
-fn scheduling_19_wanting_fewer_drops_the_smallest_names() {
+fn scheduling_19_scaling_down_drops_the_smallest_names() {
     let mut fixture = Fixture::with_policy(&pick_n(3, ""));
     fixture.run();
     fixture.set_number(1);
@@ -278,7 +278,7 @@ fn scheduling_27_a_property_that_is_equal_everywhere() {
 }
 
 #[test]
-fn scheduling_28_a_spread_that_must_hold() {
+fn scheduling_28_do_not_schedule_spread() {
     check(
         &mut Fixture::with_policy(&pick_n(2, &spread(&[("region", 1, "DoNotSchedule")]))),
         expect![[r#"
@@ -301,7 +301,7 @@ fn scheduling_28_a_spread_that_must_hold() {
 }
 
 #[test]
-fn scheduling_29_a_spread_that_should_hold() {
+fn scheduling_29_schedule_anyway_spread() {
     let fixture = Fixture::with_policy(&pick_n(2, &spread(&[("region", 1, "ScheduleAnyway")])));
     expect![[r#"
         c1 not picked (0,0)
@@ -392,7 +392,7 @@ fn scheduling_32_clusters_of_the_older_policy_win_ties_in_the_first_round() {
 }
 
 #[test]
-fn scheduling_33_a_cluster_in_the_emptier_region_lets_a_fuller_one_in() {
+fn scheduling_33_a_new_cluster_in_the_emptier_region_makes_room_in_the_fuller_one() {
     let mut fixture = Fixture::new("a1 region=a\na2 region=a\nb1 region=b");
     fixture.set_policy(&pick_n(5, &spread(&[("region", 1, "DoNotSchedule")])));
     expect![[r#"
@@ -417,7 +417,7 @@ fn scheduling_33_a_cluster_in_the_emptier_region_lets_a_fuller_one_in() {
 }
 
 #[test]
-fn a_later_no_op_keeps_explanations_until_there_is_something_to_write() {
+fn explanations_stay_when_only_the_generation_changes() {
     let mut fixture = Fixture::with_policy(&pick_n(3, ""));
     fixture.run();
     assert!(fixture.plan().is_idle());
@@ -454,7 +454,7 @@ fn a_policy_without_a_number_stops_scheduling() {
 }
 
 #[test]
-fn a_fault_in_a_later_round_leaves_what_earlier_rounds_picked() {
+fn an_error_in_a_later_round_keeps_earlier_picks() {
     let mut fixture = Fixture::new("a.1 region=a\nb1 region=b\nc1 region=b");
     fixture.set_policy(&pick_n(1, ""));
     fixture.run();

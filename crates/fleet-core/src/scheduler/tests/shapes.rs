@@ -48,7 +48,7 @@ fn a_new_binding() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_not_used_again() {
+fn an_existing_binding_name_is_not_reused() {
     let mut fixture = Fixture::new("a");
     fixture.set_policy("");
     fixture.run();
@@ -90,7 +90,7 @@ fn at_most_twenty_clusters_are_explained() {
 }
 
 #[test]
-fn a_picked_cluster_that_fits_no_more_takes_up_a_place_among_the_explained() {
+fn picked_clusters_that_no_longer_match_count_among_the_explained() {
     let mut fixture = Fixture::new(&fleet(3, ""));
     fixture.set_policy("");
     fixture.run();
@@ -103,7 +103,7 @@ fn a_picked_cluster_that_fits_no_more_takes_up_a_place_among_the_explained() {
 }
 
 #[test]
-fn a_status_lists_a_thousand_clusters_and_any_thousand_will_do() {
+fn a_status_lists_at_most_a_thousand_clusters() {
     let mut fixture = Fixture::new(&format!("{}z taint=x:y", fleet(1100, "")));
     fixture.set_policy("{placementType: PickN, numberOfClusters: 1050}");
     fixture.run();
@@ -129,7 +129,7 @@ fn only_a_change_of_status_moves_the_transition_time() {
 }
 
 #[test]
-fn the_mere_passing_of_time_writes_nothing() {
+fn later_plans_of_the_same_facts_write_nothing() {
     let mut fixture = Fixture::with_policy("");
     fixture.run();
     let later = now() + SignedDuration::from_mins(2);

@@ -117,14 +117,14 @@ fn check_that_nothing_is_taken_back<S: Scope>(node: &Node<S>, run: &'static str,
 }
 
 #[test]
-fn no_run_takes_back_what_another_has_taken_from_it() {
+fn a_preempted_run_does_not_take_its_cluster_back() {
     for states in [explore(start::<Cluster>(1)), explore(start::<Namespaced>(2))] {
         assert!(states > 500, "only {states} states");
     }
 }
 
 #[test]
-fn a_run_waits_a_minute_at_most_for_another_to_store_what_it_has_moved() {
+fn a_run_waits_at_most_a_minute_for_another_run_to_store_its_moves() {
     let mut fixture = start::<Cluster>(0).fixture;
     let plan = fixture.plan("old");
     // All writes except the status.

@@ -216,7 +216,7 @@ proptest! {
 
     /// A wake time is never in the past, and a plan at that time changes something.
     #[test]
-    fn a_wake_up_is_worth_it(mut fixture in fixture::<Cluster>()) {
+    fn a_requeue_at_its_time_finds_something_to_do(mut fixture in fixture::<Cluster>()) {
         fixture.step(RUN);
         if let Wake::At(instant) = fixture.plan(RUN).wake {
             prop_assert!(instant > fixture.now);

@@ -319,7 +319,7 @@ fn check<S: Scope>(budget: Budget, at_least: usize) {
 }
 
 #[test]
-fn crashes_and_user_edits_at_every_moment() {
+fn crashes_and_user_edits_between_any_two_steps() {
     let budget = Budget { toggles: 0, crashes: 1, edits: 1, waits: 1, slow: false, holds: true, at_once: 2 };
     check::<Namespaced>(budget, 1_000);
 }

@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn a_work_names_its_source_and_no_work_is_left_over(mut fixture in fixture()) {
+    fn every_work_has_a_source_and_no_work_is_left_over(mut fixture in fixture()) {
         let plan = fixture.run();
         if matches!(plan.report.outcome, SyncOutcome::Failed(_) | SyncOutcome::AwaitingRollout) {
             return Ok(());

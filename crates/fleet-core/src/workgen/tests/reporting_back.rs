@@ -104,7 +104,7 @@ impl ReportBackFixture {
 }
 
 #[test]
-fn a_status_comes_back_as_the_member_has_it() {
+fn the_status_on_the_member_is_reported_back() {
     let mut fixture = ReportBackFixture::new(MIRROR);
     fixture.check(expect!["On"]);
     let status = json!({"replicas": 3, "conditions": [{"type": "Available"}]});
@@ -118,7 +118,7 @@ fn a_status_comes_back_as_the_member_has_it() {
 }
 
 #[test]
-fn only_a_placement_that_asks_for_it_gets_it() {
+fn only_placements_with_report_back_get_statuses() {
     for (from, to) in [("type: Mirror", "type: Disabled"), ("OriginalResource", "WorkAPI")] {
         let mut fixture = ReportBackFixture::new(&MIRROR.replace(from, to));
         fixture.send(json!({"replicas": 3}));
@@ -146,7 +146,7 @@ fn the_placement_must_select_exactly_one_cluster() {
 }
 
 #[test]
-fn while_it_moves_from_one_cluster_to_another_nothing_comes_back() {
+fn no_status_is_reported_back_while_the_placement_moves() {
     let mut fixture = ReportBackFixture::new(MIRROR);
     fixture.send(json!({"replicas": 3}));
     let mut other = fixture.member.binding.clone();
@@ -173,7 +173,7 @@ fn only_applied_works_count() {
 }
 
 #[test]
-fn only_what_is_selected_and_still_there_has_an_original() {
+fn statuses_are_reported_only_to_selected_objects_that_exist() {
     let mut fixture = ReportBackFixture::new(MIRROR);
     fixture.send(json!({"replicas": 3}));
     fixture.originals.remove(0);
@@ -183,7 +183,7 @@ fn only_what_is_selected_and_still_there_has_an_original() {
 }
 
 #[test]
-fn what_came_in_an_envelope_has_no_original() {
+fn statuses_of_enveloped_resources_are_not_reported_back() {
     let mut fixture = ReportBackFixture::new(MIRROR);
     let wrapped = envelope("ResourceEnvelope shop/env", &[bare("Deployment shop/web")]);
     fixture.member.freeze(1, &[&[wrapped]]);

@@ -38,7 +38,7 @@ fn placement_57_an_envelope_has_a_work_of_its_own() {
 }
 
 #[test]
-fn an_envelope_keeps_its_work_when_it_moves_to_another_snapshot() {
+fn an_envelope_keeps_its_work_in_another_snapshot() {
     let wrapped = envelope("ClusterResourceEnvelope env", &[bare("ClusterRole reader")]);
     let mut fixture = ClusterWorld::with("web", std::slice::from_ref(&wrapped));
     fixture.settle();
@@ -90,7 +90,7 @@ fn placement_58_an_envelope_with_something_misplaced_places_nothing() {
 }
 
 #[test]
-fn placement_58_what_is_there_stays_when_the_next_version_cannot_be_made() {
+fn placement_58_works_stay_if_the_next_version_is_invalid() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.settle();
     fixture.freeze(1, &[&[bare("Namespace shop")], &[envelope("ResourceEnvelope shop/env", &[bare("ClusterRole r")])]]);
@@ -100,7 +100,7 @@ fn placement_58_what_is_there_stays_when_the_next_version_cannot_be_made() {
 }
 
 #[test]
-fn placement_59_objects_that_only_the_member_can_judge_are_passed_on() {
+fn placement_59_enveloped_objects_of_unknown_kinds_are_passed_on() {
     let unknown = resource("{apiVersion: example.com/v9, kind: Unheard, metadata: {name: x, namespace: shop}}");
     let nameless = resource("{apiVersion: v1, kind: Secret, metadata: {generateName: a-, namespace: shop}}");
     let wrapped = envelope("ResourceEnvelope shop/env", &[unknown, nameless, bare("Secret shop/good")]);

@@ -34,7 +34,7 @@ fn check(fixture: &mut ClusterWorld, expected: Expect) {
 }
 
 #[test]
-fn placement_62_the_works_have_what_the_override_adds() {
+fn placement_62_works_contain_the_overrides() {
     let mut fixture = overridden(Overrides::default().cro("a-0", &on_shop(&annotate("a", "b"))), "a-0");
     fixture.settle();
     expect![[r#"{"a":"b"} {"a":"b"}"#]].assert_eq(&annotations(&fixture));
@@ -62,7 +62,7 @@ fn works_are_not_written_while_the_scope_of_an_overridden_kind_is_undiscovered()
 }
 
 #[test]
-fn placement_63_64_another_pin_changes_the_works_although_the_snapshot_is_the_same() {
+fn placement_63_64_another_override_snapshot_changes_the_works_of_the_same_content() {
     let overrides =
         Overrides::default().cro("a-0", &on_shop(&annotate("a", "b"))).cro("a-1", &on_shop(&annotate("a", "c")));
     let mut fixture = overridden(overrides, "a-0");
@@ -79,7 +79,7 @@ fn placement_63_64_another_pin_changes_the_works_although_the_snapshot_is_the_sa
 }
 
 #[test]
-fn placement_65_a_resource_override_has_the_last_word() {
+fn placement_65_a_resource_override_is_applied_last() {
     let overrides = Overrides::default()
         .cro("a-0", &on_shop(&annotate("a", "from the cluster")))
         .ro("shop/b-0", &on_settings(&annotate("a", "from the namespace")));
@@ -117,7 +117,7 @@ fn placement_67_existing_works_keep_their_content_when_an_override_fails() {
 }
 
 #[test]
-fn placement_68_what_the_api_server_refuses_is_a_failure_of_the_works() {
+fn placement_68_rejected_works_are_reported() {
     let rule = rule_for_all("{op: replace, path: /metadata/annotations, value: text}");
     let mut fixture = overridden(Overrides::default().cro("a-0", &on_shop(&rule)), "a-0");
     let plan = fixture.plan();
@@ -159,7 +159,7 @@ fn placement_70_variables_are_those_of_the_cluster() {
 }
 
 #[test]
-fn placement_74_what_is_in_an_envelope_is_overridden_and_the_envelope_is_not() {
+fn placement_74_enveloped_resources_are_overridden_and_the_envelope_is_not() {
     let inside =
         resource("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop, annotations: {}}}");
     let on_envelope = on_settings(&annotate("a", "b")).replace(
@@ -180,7 +180,7 @@ fn placement_74_what_is_in_an_envelope_is_overridden_and_the_envelope_is_not() {
 }
 
 #[test]
-fn placement_75_a_pinned_snapshot_that_is_gone_fails_without_a_loop() {
+fn placement_75_a_missing_pinned_snapshot_fails_without_a_retry_loop() {
     let mut fixture = overridden(Overrides::default().cro("a-0", &on_shop(&annotate("a", "b"))), "a-0");
     fixture.settle();
     fixture.overrides = Overrides::default();
@@ -193,7 +193,7 @@ fn placement_75_a_pinned_snapshot_that_is_gone_fails_without_a_loop() {
 }
 
 #[test]
-fn placement_64_75_works_stay_right_although_the_override_that_they_were_made_with_is_gone() {
+fn placement_64_75_works_stay_unchanged_after_their_override_was_deleted() {
     let overrides = Overrides::default()
         .cro("a-0", &on_shop(&annotate("a", "b")))
         .ro("shop/b-0", &on_settings(&annotate("c", "d")));

@@ -109,7 +109,7 @@ fn conditions_of_an_older_work_do_not_count() {
 }
 
 #[test]
-fn placement_30_31_what_failed_is_listed() {
+fn placement_30_31_failed_resources_are_listed() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.settle();
     fixture.report_work("web-work", "Applied=False");
@@ -127,7 +127,7 @@ fn placement_30_31_what_failed_is_listed() {
 }
 
 #[test]
-fn placement_32_33_where_differences_are_only_reported_nothing_is_applied() {
+fn placement_32_33_report_diff_applies_nothing() {
     let mut fixture = two_works();
     fixture.report_all("Applied Available");
     fixture.settle();
@@ -194,7 +194,7 @@ fn placement_34_a_drift_that_stops_the_apply_is_listed_as_failed_and_drifted() {
 }
 
 #[test]
-fn placement_40_41_what_does_not_become_available_is_listed_until_it_does() {
+fn placement_40_41_unavailable_resources_are_listed_until_they_are_available() {
     let mut fixture = ClusterWorld::with("web", &[bare("Deployment shop/web")]);
     fixture.settle();
     fixture.report_all("Applied Available=False");
@@ -252,7 +252,7 @@ fn transition_times_stay_while_nothing_changes() {
 }
 
 #[test]
-fn with_new_content_waits_restart_although_nothing_was_written_in_between() {
+fn new_content_restarts_waits_without_a_write_in_between() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.settle();
     fixture.report_all("Applied Available=NotTrackable");

@@ -36,7 +36,7 @@ fn placement_02_an_empty_selection_makes_an_empty_work() {
 }
 
 #[test]
-fn placement_04_what_is_no_longer_selected_leaves_the_work() {
+fn placement_04_deselected_resources_are_removed_from_the_work() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.settle();
     fixture.freeze(1, &[&[]]);
@@ -80,7 +80,7 @@ fn placement_18_each_snapshot_of_a_group_has_its_work() {
 }
 
 #[test]
-fn works_carry_the_marks_by_which_they_are_found() {
+fn works_have_the_labels_by_which_they_are_found() {
     let mut fixture = NamespacedWorld::new("shop/web");
     let content = [bare("ConfigMap shop/settings"), envelope("ResourceEnvelope shop/env", &[bare("Secret shop/a")])];
     fixture.freeze(3, &[&content]);
@@ -237,7 +237,7 @@ fn placement_46_a_binding_waits_for_a_work_that_is_being_deleted() {
 }
 
 #[test]
-fn a_work_of_another_binding_is_left_alone() {
+fn a_work_of_another_binding_is_not_written() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.settle();
     fixture.binding.metadata.name = Some("web-c1-76543210".to_owned());
@@ -322,7 +322,7 @@ fn placement_54_no_work_before_the_group_is_complete() {
 }
 
 #[test]
-fn placement_55_an_unscheduled_binding_is_served_until_it_is_deleted() {
+fn placement_55_an_unscheduled_binding_is_kept_up_to_date_until_it_is_deleted() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.settle();
     fixture.change_binding(|binding| binding.spec.state = BindingState::Unscheduled);
@@ -333,7 +333,7 @@ fn placement_55_an_unscheduled_binding_is_served_until_it_is_deleted() {
 
 /// A run may never have come to it before its cluster left.
 #[test]
-fn an_unscheduled_binding_that_was_never_bound_is_left_alone() {
+fn an_unscheduled_binding_that_was_never_bound_is_not_written() {
     let mut fixture = ClusterWorld::new("web");
     fixture.freeze(0, &[&shop()]);
     fixture.change_binding(|binding| binding.spec.state = BindingState::Unscheduled);
@@ -342,7 +342,7 @@ fn an_unscheduled_binding_that_was_never_bound_is_left_alone() {
 }
 
 #[test]
-fn placement_42_56_works_outlive_the_snapshot_that_they_were_made_from() {
+fn placement_42_56_works_outlive_their_snapshot() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.settle();
     fixture.freeze(1, &[&[]]);
@@ -366,7 +366,7 @@ fn placement_42_56_works_outlive_the_snapshot_that_they_were_made_from() {
 }
 
 #[test]
-fn a_snapshot_that_is_gone_and_was_never_made_into_works_is_missed() {
+fn a_missing_snapshot_is_reported_if_no_works_were_made_from_it() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.forget(0);
     check(&mut fixture, expect!["hold binding\nstatus (deferrable)\nFailed(MasterMissing)"]);
@@ -380,7 +380,7 @@ fn a_snapshot_that_is_gone_and_was_never_made_into_works_is_missed() {
 }
 
 #[test]
-fn placement_61_a_cluster_that_is_gone_is_ignored() {
+fn placement_61_a_deleted_cluster_is_ignored() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.member = None;
     check(&mut fixture, expect!["ClusterGone"]);
@@ -423,7 +423,7 @@ fn placement_81_works_of_both_kinds_of_placements_have_different_names() {
 }
 
 #[test]
-fn a_work_is_written_only_when_what_it_is_made_from_changes() {
+fn a_work_is_written_only_when_its_sources_change() {
     let mut fixture = ClusterWorld::with("web", &shop());
     fixture.settle();
     // A new generation of the binding alone changes no Work.

@@ -23,7 +23,7 @@ fn work(strategy: Value) -> Value {
 }
 
 #[test]
-fn nothing_is_deleted_that_the_hub_did_not_ask_to_delete() {
+fn only_objects_that_the_hub_deselected_are_deleted() {
     let mut writes = with_work(json!({}));
     writes.later(100);
     writes.on_member("a", "POST", map("1", true));
@@ -124,7 +124,7 @@ fn report(writes: &mut Writes, mut work: Value, generation: i64) {
 }
 
 #[test]
-fn audit_20_deleting_and_recreating_a_wanted_object_right_after_a_work_change_fails() {
+fn audit_20_deleting_and_recreating_a_desired_object_right_after_a_work_change_fails() {
     let mut writes = with_work(json!({}));
     writes.later(100);
     writes.on_member("a", "POST", map("1", true));
@@ -167,7 +167,7 @@ fn audit_20_a_version_that_the_agent_has_reported_on_excuses_no_deletion_for_an_
 }
 
 #[test]
-fn audit_20_a_restore_of_the_hub_excuses_no_deletion_of_what_its_work_wants() {
+fn audit_20_a_restore_of_the_hub_excuses_no_deletion_of_an_object_of_its_work() {
     let mut writes = with_work(json!({}));
     writes.later(100);
     writes.on_member("a", "POST", map("1", true));

@@ -47,7 +47,7 @@ fn nodes() {
 }
 
 #[test]
-fn wildcards_of_webhook_rules_stand_alone() {
+fn a_wildcard_in_a_webhook_rule_must_be_the_only_entry() {
     let rule = |resources: Value| {
         json!({"webhooks": [{"name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "clientConfig": {"url": "https://a.example.com"}, "rules": [{"operations": ["*"], "apiGroups": ["*"],
@@ -81,7 +81,7 @@ fn wildcards_of_webhook_rules_stand_alone() {
 }
 
 #[test]
-fn endpoints_that_did_not_change_are_not_judged_again() {
+fn unchanged_endpoints_are_not_validated_again() {
     change_refused(
         "discovery.k8s.io",
         "EndpointSlice",

@@ -14,7 +14,7 @@ fn pod(spec: Value) -> Value {
 }
 
 #[test]
-fn places() {
+fn affinities_and_spread_constraints() {
     let term = json!({"topologyKey": "", "labelSelector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]}, "matchLabelKeys": ["a"], "mismatchLabelKeys": ["a"]});
     let node = json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Lt"}], "matchFields": [{"key": "x", "operator": "In", "values": ["a"]}]}]});
     refused(
@@ -44,7 +44,7 @@ fn places() {
 }
 
 #[test]
-fn rights() {
+fn security_contexts() {
     refused(
         "",
         "Pod",
@@ -84,7 +84,7 @@ fn rights() {
 }
 
 #[test]
-fn ends_of_jobs() {
+fn job_success_and_failure_policies() {
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "c:1"}]}});
     refused(
         "batch",
